@@ -1,0 +1,1 @@
+"""Workloads, comparison and report: what speculation wins on this machine."""

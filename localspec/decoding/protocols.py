@@ -1,0 +1,159 @@
+"""What the loop knows of a target, a drafter and a policy, and nothing more.
+
+Words as in the field: a *round* proposes draft tokens, verifies them in one target pass, keeps the
+accepted prefix and the bonus token, and rolls the rest back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a drafter proposed in one round."""
+
+    tokens: tuple[int, ...]
+    source: str
+    """Name of the drafter that proposed: `ngram`, `lookup`, `model`."""
+    confidences: tuple[float, ...] = ()
+    """For each token a confidence in [0, 1], conditional on the tokens before it; empty when the
+    drafter has none."""
+    match_length: int = 0
+    """Tokens of context that the n-gram match covered; 0 for a draft model."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def first(self, count: int) -> Draft:
+        """This draft cut to at most `count` tokens."""
+        if count >= len(self.tokens):
+            return self
+        return Draft(self.tokens[:count], self.source, self.confidences[:count], self.match_length)
+
+
+NO_DRAFT = Draft((), "none")
+
+
+class Drafter(Protocol):
+    """Anything that proposes. The loop and the controller know nothing else about it."""
+
+    @property
+    def name(self) -> str:
+        """Short name, the key of statistics."""
+        ...
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        """A new or changed prefix: `tokens` is all of it. Rebuild what depends on it, and no more.
+
+        The last of `tokens` is the one whose followers are drafted next.
+        """
+        ...
+
+    def propose(self, max_tokens: int) -> Draft:
+        """At most `max_tokens` tokens that may follow; NO_DRAFT when it has no idea."""
+        ...
+
+    def observe(self, tokens: Sequence[int], accepted: int) -> None:
+        """`tokens` were kept this round, bonus token included; the first `accepted` of them were
+        draft tokens, of whichever drafter. Called for every round, also for plain ones."""
+        ...
+
+
+class Target(Protocol):
+    """One sequence of the target model with its sampler, as the loop sees it."""
+
+    @property
+    def n_ctx(self) -> int:
+        """Tokens the context can hold."""
+        ...
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens the context holds now."""
+        ...
+
+    def mark(self) -> None:
+        """Rollback will not go back beyond the tokens held now. Free where memory can be cut."""
+        ...
+
+    def evaluate(self, tokens: Sequence[int]) -> None:
+        """Append `tokens` in one pass with an output row for each of them.
+
+        Raises EngineError when llama.cpp refuses; Cancelled when the user stopped it.
+        """
+        ...
+
+    def sample(self, row: int) -> int:
+        """The sampler's draw from output row `row` of the last pass. The draw is accepted by the
+        sampler (penalties, grammar), so call it once for each kept token, in order.
+
+        Raises SamplerError when no token is left to choose.
+        """
+        ...
+
+    def rollback(self, n_tokens: int) -> None:
+        """Keep the first `n_tokens` tokens. Raises EngineError when memory cannot do it."""
+        ...
+
+    def is_end(self, token: int) -> bool:
+        """Whether `token` ends the generation (`llama_vocab_is_eog`)."""
+        ...
+
+
+class DraftModel(Protocol):
+    """One sequence of a draft model, as the draft-model drafter sees it."""
+
+    @property
+    def n_ctx(self) -> int: ...
+
+    @property
+    def n_tokens(self) -> int: ...
+
+    def mark(self) -> None:
+        """As `Target.mark`."""
+        ...
+
+    def evaluate(self, tokens: Sequence[int]) -> None:
+        """Append `tokens`; an output row for the last of them only. Any length: long input is
+        split by n_batch."""
+        ...
+
+    def best(self) -> tuple[int, float]:
+        """The most probable next token after the last evaluated one, and its probability."""
+        ...
+
+    def rollback(self, n_tokens: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one round did; the unit of statistics, events and of the controller's learning."""
+
+    tokens: tuple[int, ...]
+    """Kept tokens, bonus token included; cut after an end token."""
+    accepted: int
+    """How many of `tokens` were draft tokens."""
+    drafted: int
+    """How many tokens the draft had."""
+    source: str
+    """Drafter of this round, `none` when nothing was proposed."""
+    draft: Draft
+    propose_s: float
+    """Seconds spent proposing."""
+    verify_s: float
+    """Seconds in the target pass, sampling of its rows included."""
+    rollback_s: float
+    """Seconds spent rolling back, a replayed pass included."""
+
+
+class Policy(Protocol):
+    """Chooses what to propose each round: one fixed drafter, or the controller."""
+
+    def begin(self, tokens: Sequence[int]) -> None: ...
+
+    def propose(self, max_tokens: int) -> Draft: ...
+
+    def observe(self, outcome: Round) -> None: ...

@@ -1,0 +1,1 @@
+"""Sessions in a child process, and the asynchronous client that talks to it."""

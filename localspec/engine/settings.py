@@ -1,0 +1,85 @@
+"""What is asked of the engine: how to load, and what to generate. Plain data that crosses processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from localspec.decoding.sampling import SamplingSettings
+
+DRAFT_METHODS = ("none", "ngram", "model", "auto")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """One model file and where it runs."""
+
+    path: Path
+    gpu_layers: int | None = None
+    """Layers on the GPU; None means all of them."""
+    kv_type: str = "f16"
+    """Type of K and V in the cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Everything that is fixed while the models stay loaded."""
+
+    target: ModelSettings
+    model_id: str = ""
+    """How the user named the model; shown and returned, never interpreted."""
+    draft: ModelSettings | None = None
+    method: str = "auto"
+    """One of DRAFT_METHODS; a request may choose another at any time."""
+    draft_max: int = 16
+    """Most draft tokens in a round."""
+    draft_min: int = 0
+    """A shorter draft is not verified but dropped."""
+    p_min: float = 0.6
+    """The draft model stops where its own probability falls below."""
+    n_ctx: int = 0
+    """Tokens of context; 0 takes the model's own, at most 8192."""
+    n_batch: int = 2048
+    n_ubatch: int = 512
+    n_threads: int = 0
+    """0 takes the physical cores."""
+    flash_attn: str = "auto"
+    """`on`, `off` or `auto`."""
+    context_shift: bool = False
+    """Drop the oldest turns instead of stopping where the context ends."""
+    lookup_static: Path | None = None
+    lookup_dynamic: Path | None = None
+    """The dynamic lookup cache to load and save; None keeps none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    role: str
+    """`system`, `user`, `assistant` or `tool`."""
+    content: str
+    thinking: str = ""
+
+    def as_template_dict(self) -> dict[str, Any]:
+        return {"role": self.role, "content": self.content}
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateRequest:
+    """One answer. Either `messages` (through the chat template) or `prompt` (as it stands)."""
+
+    messages: tuple[ChatMessage, ...] = ()
+    prompt: str = ""
+    prompt_tokens: tuple[int, ...] = ()
+    """Token ids instead of text; used as they stand."""
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    max_tokens: int | None = None
+    """None: until the model ends or the context does."""
+    stop: tuple[str, ...] = ()
+    method: str | None = None
+    """Another drafter than the engine's, for this answer."""
+    draft_max: int | None = None
+    fresh_caches: bool = False
+    """Start with an empty dynamic cache and no reused prefix: for measuring."""
+    ignore_end: bool = False
+    """Go on past end tokens: for measuring."""

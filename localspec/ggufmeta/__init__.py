@@ -1,0 +1,1 @@
+"""What a GGUF header tells: architecture, vocabulary, compatibility. No inference."""

@@ -1,0 +1,1 @@
+"""Devices, estimate, probe and fit: does everything go into memory together?"""
