@@ -1,1 +1,1 @@
-"""Speculation in numpy and pure Python: drafters, verification, controller, statistics, the loop."""
+"""Speculation in pure Python: drafters, verification, controller, statistics, the loop."""

@@ -1,4 +1,4 @@
-"""How the target's next token is chosen: the options of llama.cpp's sampler chain, as plain data."""
+"""How the next token is chosen: the options of llama.cpp's sampler chain, as plain data."""
 
 from __future__ import annotations
 
