@@ -102,6 +102,12 @@ class EngineCrashed(EngineError):
     """The engine's process ended without an answer; `fields["log"]` has its last lines."""
 
 
+class Cancelled(LocalspecError):
+    """The running request was cancelled; whoever asked for that expects it."""
+
+    exit_code = 130
+
+
 class Interrupted(LocalspecError):
     """The user stopped the program."""
 

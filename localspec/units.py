@@ -44,7 +44,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_file_size(count: int) -> str:
-    """File and download sizes in decimal units, as file managers and the Hub show them: `4.7 GB`."""
+    """File sizes in decimal units, as file managers and the Hub show them: `4.7 GB`."""
     return _scaled(count, 1000, ("B", "kB", "MB", "GB", "TB"))
 
 

@@ -1,4 +1,4 @@
-"""What is asked of the engine: how to load, and what to generate. Plain data that crosses processes."""
+"""What is asked of the engine: how to load, what to generate. Plain data between processes."""
 
 from __future__ import annotations
 
