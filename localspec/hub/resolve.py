@@ -1,0 +1,139 @@
+"""From the name of a model to its files: which are here, which are missing. Asks nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec.catalog.entries import CatalogModel, CatalogPair, HubSource, PathSource, Source
+from localspec.catalog.load import Catalog
+from localspec.errors import BadModelFile
+from localspec.hub.names import HubName, PairName, PathName, parse_name
+from localspec.hub.store import Store
+from localspec.paths import Paths
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A model file that is on this machine."""
+
+    path: Path
+    """For a model split over several files, the first of them."""
+    size: int
+    """Bytes, all parts together."""
+    found_in: str
+    """`localspec`, `path`, or whose folder it lies in."""
+    source: Source
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A model file that has to be fetched."""
+
+    source: Source
+    name: str
+    size: int | None
+    """Bytes; None when only the Hub knows."""
+    sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPair:
+    """A pair with its files located."""
+
+    id: str
+    """How the model is named from here on: the pair's id, the path, or the place on the Hub."""
+    method: str
+    """What can run: `draft` with a draft model, else `ngram`."""
+    target: LocalFile | Missing
+    draft: LocalFile | Missing | None
+    store: Path
+    """Folder that finished downloads go to."""
+    draft_max: int | None = None
+    p_min: float | None = None
+    notes: tuple[str, ...] = ()
+    """One line each, for the user to read before running."""
+    pair: CatalogPair | None = None
+    """The catalogue's entry; None for paths and places on the Hub."""
+
+    @property
+    def missing(self) -> tuple[tuple[str, Missing], ...]:
+        """Role and file of everything that has to be pulled first."""
+        files = (("target", self.target), ("draft", self.draft))
+        return tuple((role, file) for role, file in files if isinstance(file, Missing))
+
+
+def resolve(name: str, catalog: Catalog, paths: Paths) -> ResolvedPair:
+    """The pair that `name` means, its files looked up on this machine only.
+
+    Raises UsageError for a name that means nothing, BadModelFile for a path with no file.
+    """
+    store = Store(paths.models)
+    match parse_name(name, catalog):
+        case PairName(pair_id=pair_id):
+            return resolve_pair(catalog.pair(pair_id), store)
+        case PathName(path=path):
+            target = local_path(path)
+            return ResolvedPair(str(path), "ngram", target, None, paths.models)
+        case HubName(source=source):
+            model = CatalogModel(str(source), source)
+            located = locate(model, store)
+            return ResolvedPair(str(source), "ngram", located, None, paths.models)
+
+
+def resolve_pair(pair: CatalogPair, store: Store) -> ResolvedPair:
+    """A pair of the catalogue with its files located."""
+    notes = [pair.note] if pair.note else []
+    draft = locate(pair.draft, store) if pair.draft is not None and pair.built else None
+    if not pair.built:
+        notes.insert(
+            0,
+            f"the {pair.method} drafter is not built yet: {pair.id} runs with the n-gram drafter",
+        )
+    return ResolvedPair(
+        id=pair.id,
+        method=pair.method if pair.built else "ngram",
+        target=locate(pair.target, store),
+        draft=draft,
+        store=store.root,
+        draft_max=pair.draft_max,
+        p_min=pair.p_min,
+        notes=tuple(notes),
+        pair=pair,
+    )
+
+
+def locate(model: CatalogModel, store: Store) -> LocalFile | Missing:
+    """Where the file of `model` is. Raises BadModelFile for a path source with no file."""
+    source = model.source
+    if isinstance(source, PathSource):
+        return local_path(source.path, model.shown)
+    missing = Missing(source, model.shown, model.size, model.sha256)
+    if isinstance(source, HubSource) and source.filename is None:
+        return missing
+    final = store.path_for(source)
+    if not final.is_file():
+        return missing
+    record = store.record(final)
+    if model.sha256 is not None and (record is None or record.sha256 != model.sha256):
+        return missing
+    return LocalFile(final, final.stat().st_size, "localspec", source, model.shown)
+
+
+def local_path(path: Path, shown: str = "") -> LocalFile:
+    """The file at `path`. Raises BadModelFile when there is none."""
+    if path.is_dir():
+        raise BadModelFile(
+            f"{path} is a folder, not a model file",
+            hint="name the .gguf file in it",
+            path=str(path),
+        )
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
+        raise BadModelFile(
+            f"{path}: {reason}", hint="localspec list shows the models you have", path=str(path)
+        ) from error
+    return LocalFile(path, size, "path", PathSource(path), shown or path.stem)

@@ -1,0 +1,180 @@
+"""The folder of finished model files. A file under its final name is whole and verified."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from localspec.catalog.entries import HubSource, PathSource, Source, WheelSource
+from localspec.errors import DownloadError, Interrupted
+from localspec.hub.safename import safe_component, safe_relative
+from localspec.units import format_file_size
+
+_PARTIAL = ".partial"
+_RECORDS = ".records"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """What is known of a finished file; kept beside the models, one small JSON file each."""
+
+    origin: str
+    """Where it came from, as `str(source)` of the catalogue writes it."""
+    sha256: str
+    size: int
+    mtime_ns: int
+    """Of the file when it was finished: another value means that it was changed since."""
+    commit: str = ""
+    """Commit of the repository; empty for wheels."""
+
+
+class Store:
+    """Finished files under `root`; unfinished ones, records and locks in hidden folders of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path_for(self, source: Source) -> Path:
+        """Where the finished file of `source` belongs. Raises UsageError for hostile names."""
+        match source:
+            case HubSource(repo=repo, filename=filename, revision=revision):
+                if filename is None:
+                    raise ValueError("a repository alone names no file")
+                folder = repo.replace("/", "--", 1) + (f"@{revision}" if revision else "")
+                # A revision such as refs/pr/1 is one name here, not three folders.
+                folder = folder.replace("/", "%2F")
+                return self.root / safe_component(folder) / safe_relative(filename)
+            case WheelSource(filename=filename):
+                return self.root / "wheels" / safe_component(filename)
+            case PathSource(path=path):
+                return path
+
+    def partial_for(self, final: Path) -> Path:
+        """The quarantine name of a file on its way to `final`."""
+        return self.root / _PARTIAL / final.relative_to(self.root)
+
+    def record(self, final: Path) -> FileRecord | None:
+        """The record of a finished file; None when there is none or the file changed since."""
+        try:
+            data = json.loads(self._record_path(final).read_text(encoding="utf-8"))
+            record = FileRecord(**data)
+            stat = final.stat()
+        except (OSError, ValueError, TypeError):
+            return None
+        unchanged = stat.st_size == record.size and stat.st_mtime_ns == record.mtime_ns
+        return record if unchanged else None
+
+    def finish(self, partial: Path, final: Path, *, origin: str, sha256: str, commit: str) -> None:
+        """Give a verified file its final name, durably, and write its record."""
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        stat = partial.stat()
+        record = FileRecord(origin, sha256, stat.st_size, stat.st_mtime_ns, commit)
+        partial.replace(final)
+        self._write_record(final, record)
+
+    def remove(self, final: Path) -> int:
+        """Delete a finished file with its record; bytes freed. Folders left empty go too."""
+        size = final.stat().st_size
+        final.unlink()
+        self._record_path(final).unlink(missing_ok=True)
+        for folder in (final.parent, self._record_path(final).parent):
+            self._prune(folder)
+        return size
+
+    def discard_partial(self, final: Path) -> int:
+        """Delete what was fetched towards `final`; bytes freed."""
+        partial = self.partial_for(final)
+        freed = 0
+        for leftover in (partial, partial.with_name(f"{partial.name}.state")):
+            with contextlib.suppress(FileNotFoundError):
+                freed += leftover.stat().st_size
+                leftover.unlink()
+        return freed
+
+    def files(self) -> Iterator[Path]:
+        """Every finished GGUF file, in order of name."""
+        if not self.root.is_dir():
+            return
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(names):
+                if name.lower().endswith(".gguf"):
+                    yield Path(folder, name)
+
+    def check_space(self, needed: int) -> None:
+        """Raises DownloadError when fewer than `needed` bytes are free where the store lies."""
+        folder = self.root
+        while not folder.exists():
+            folder = folder.parent
+        free = shutil.disk_usage(folder).free
+        if needed > free:
+            raise DownloadError(
+                f"{format_file_size(needed)} to download, "
+                f"{format_file_size(free)} free in {self.root}",
+                hint="free some space, or set LOCALSPEC_HOME to a larger disk",
+                needed=needed,
+                free=free,
+                folder=str(self.root),
+            )
+
+    def lock_path(self, final: Path) -> Path:
+        partial = self.partial_for(final)
+        return partial.with_name(f"{partial.name}.lock")
+
+    def _record_path(self, final: Path) -> Path:
+        relative = final.relative_to(self.root)
+        return self.root / _RECORDS / relative.with_name(f"{relative.name}.json")
+
+    def _write_record(self, final: Path, record: FileRecord) -> None:
+        path = self._record_path(final)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f"{path.name}.{os.getpid()}")
+        beside.write_text(json.dumps(asdict(record)), encoding="utf-8")
+        beside.replace(path)
+
+    def _prune(self, folder: Path) -> None:
+        while folder != self.root and folder.is_relative_to(self.root):
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+
+@contextlib.contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn the disk's own failures into DownloadError: full, read-only, forbidden."""
+    import errno
+
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, (ConnectionError, TimeoutError)) or error.errno is None:
+            raise
+        reasons = {
+            errno.ENOSPC: "the disk is full",
+            errno.EDQUOT: "the disk quota is used up",
+            errno.EROFS: "the disk is read-only",
+            errno.EACCES: "permission denied",
+            errno.EPERM: "permission denied",
+            errno.ENAMETOOLONG: "the name is too long",
+        }
+        reason = reasons.get(error.errno, error.strerror or str(error))
+        raise DownloadError(
+            f"cannot write {path}: {reason}",
+            hint="what was fetched so far is kept; free space and pull again"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else "LOCALSPEC_HOME chooses another folder",
+            path=str(path),
+        ) from error
+
+
+class Cancelled(Interrupted):
+    """The download was stopped on request; what arrived is kept for the next time."""
