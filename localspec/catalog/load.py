@@ -140,9 +140,7 @@ def _refuse(
     named = str(user_file) if user_file and user else "models.toml of localspec"
     count = f"{len(lines)} problem{'s' if len(lines) != 1 else ''}"
     raise ConfigError(
-        f"{named} has {count}: {'; '.join(lines)}"
-        if len(lines) == 1
-        else "\n  ".join([f"{named} has {count}:", *lines]),
+        f"{named} has {count}: {'; '.join(lines)}",
         hint="the layout is described in docs/pairs.md",
         file=named,
         problems=[{"key": key_path(loc), "problem": text} for loc, text in problems],

@@ -107,4 +107,4 @@ def _short(value: object) -> str:
 
 
 def _join(text: str, more: str) -> str:
-    return f"{text}; {more}" if more else text
+    return f"{text} ({more})" if more else text

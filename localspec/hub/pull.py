@@ -29,10 +29,13 @@ class PlannedFile:
     sha256: str | None
     """What it must be; None when nobody says before the download."""
 
+    arrived: int = 0
+    """Bytes that an earlier try left behind."""
+
     @property
     def to_fetch(self) -> int:
         """Bytes still to download."""
-        return self.size if isinstance(self.file, Missing) else 0
+        return self.size - self.arrived if isinstance(self.file, Missing) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ class PullPlan:
     def to_fetch(self) -> int:
         """Bytes to download, all files together."""
         return sum(file.to_fetch for file in self.files)
+
+    @property
+    def resumed_bytes(self) -> int:
+        """Bytes that earlier tries left behind, all files together."""
+        return sum(file.arrived for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,12 @@ def pull(
     failures.sort(key=lambda error: isinstance(error, Cancelled))
     if failures:
         raise failures[0]
-    return tuple(job.result() for job in jobs)
+    pulled = tuple(job.result() for job in jobs)
+    store = Store(plan.store)
+    for file in pulled:
+        if store.holds(file.path):
+            store.want(file.path, plan.id)
+    return pulled
 
 
 def _fetch(

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from localspec.catalog.entries import HubSource, PathSource, Source, WheelSource
@@ -31,6 +31,8 @@ class FileRecord:
     """Of the file when it was finished: another value means that it was changed since."""
     commit: str = ""
     """Commit of the repository; empty for wheels."""
+    wanted_by: tuple[str, ...] = ()
+    """Ids under which it was pulled: it may go when the last of them is removed."""
 
 
 class Store:
@@ -62,7 +64,7 @@ class Store:
         """The record of a finished file; None when there is none or the file changed since."""
         try:
             data = json.loads(self._record_path(final).read_text(encoding="utf-8"))
-            record = FileRecord(**data)
+            record = FileRecord(**{**data, "wanted_by": tuple(data.get("wanted_by", ()))})
             stat = final.stat()
         except (OSError, ValueError, TypeError):
             return None
@@ -78,6 +80,23 @@ class Store:
         record = FileRecord(origin, sha256, stat.st_size, stat.st_mtime_ns, commit)
         partial.replace(final)
         self._write_record(final, record)
+
+    def want(self, final: Path, wanted_by: str) -> None:
+        """Note that `wanted_by` needs this finished file."""
+        record = self.record(final)
+        if record is not None and wanted_by not in record.wanted_by:
+            wanted = (*record.wanted_by, wanted_by)
+            self._write_record(final, replace(record, wanted_by=wanted))
+
+    def unwant(self, final: Path, wanted_by: str) -> tuple[str, ...]:
+        """Note that `wanted_by` needs the file no more; who still does."""
+        record = self.record(final)
+        if record is None:
+            return ()
+        others = tuple(other for other in record.wanted_by if other != wanted_by)
+        if others != record.wanted_by:
+            self._write_record(final, replace(record, wanted_by=others))
+        return others
 
     def remove(self, final: Path) -> int:
         """Delete a finished file with its record; bytes freed. Folders left empty go too."""
@@ -97,6 +116,10 @@ class Store:
                 freed += leftover.stat().st_size
                 leftover.unlink()
         return freed
+
+    def holds(self, path: Path) -> bool:
+        """Whether `path` lies in this store."""
+        return path.resolve().is_relative_to(self.root.resolve())
 
     def files(self) -> Iterator[Path]:
         """Every finished GGUF file, in order of name."""

@@ -1,0 +1,96 @@
+"""What `list` shows: every pair of the catalogue, and the models that lie here besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec.catalog.entries import CatalogModel, PathSource
+from localspec.catalog.load import Catalog
+from localspec.errors import BadModelFile
+from localspec.hub.resolve import LocalFile, locate
+from localspec.hub.store import Store
+from localspec.paths import Paths
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """One file of a row."""
+
+    path: Path | None
+    """Where it is; None when it is not on this machine."""
+    size: int | None
+    """Bytes; None when only the Hub knows."""
+    on_disk: bool
+    found_in: str | None = None
+    """`localspec`, `path`, or whose folder it lies in; None when it is not here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One pair of the catalogue, or one model file outside it."""
+
+    id: str
+    method: str
+    built: bool
+    """Whether the drafter of the method is there; if not, the n-gram drafter runs."""
+    target: FileState
+    draft: FileState | None
+
+    @property
+    def files(self) -> tuple[FileState, ...]:
+        return (self.target,) if self.draft is None else (self.target, self.draft)
+
+    @property
+    def present(self) -> bool:
+        """Whether any file is on this machine."""
+        return any(file.on_disk for file in self.files)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all files; None when that of one is not known."""
+        sizes = [file.size for file in self.files if file.size is not None]
+        return sum(sizes) if len(sizes) == len(self.files) else None
+
+    @property
+    def shown_method(self) -> str:
+        return self.method if self.built else f"{self.method} *"
+
+    @property
+    def disk_mark(self) -> str:
+        """`all`, `part` or a dash: never a colour alone."""
+        here = sum(file.on_disk for file in self.files)
+        return "all" if here == len(self.files) else "part" if here else "-"
+
+
+def inventory(catalog: Catalog, paths: Paths) -> list[Row]:
+    """All pairs in the catalogue's order, then finished files that no pair names."""
+    store = Store(paths.models)
+    rows = [
+        Row(
+            pair.id,
+            pair.method,
+            pair.built,
+            _state(pair.target, store),
+            _state(pair.draft, store) if pair.draft is not None else None,
+        )
+        for pair in catalog.pairs.values()
+    ]
+    named = {file.path for row in rows for file in row.files if file.path is not None}
+    for path in store.files():
+        if path not in named:
+            state = FileState(path, path.stat().st_size, True, "localspec")
+            rows.append(Row(str(path), "ngram", True, state, None))
+    return rows
+
+
+def _state(model: CatalogModel, store: Store) -> FileState:
+    try:
+        located = locate(model, store)
+    except BadModelFile:
+        # The user's own entry names a file that is gone; the list shows it as missing.
+        path = model.source.path if isinstance(model.source, PathSource) else None
+        return FileState(path, model.size, False)
+    if isinstance(located, LocalFile):
+        return FileState(located.path, located.size, True, located.found_in)
+    return FileState(None, located.size, False)
