@@ -65,7 +65,7 @@ def warm_view(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     samples = list(samples)
     warm = [sample for sample in samples if sample.warm]
     plain = [s for s in samples if not s.warm and s.method == PLAIN_NAME and s.repeat == 0]
-    return tuple([*(replace(sample, warm=True) for sample in plain), *warm]) if warm else ()
+    return (*(replace(sample, warm=True) for sample in plain), *warm) if warm else ()
 
 
 def best_of(samples: Iterable[Sample], names: Collection[str], label: str) -> tuple[Sample, ...]:
@@ -76,7 +76,7 @@ def best_of(samples: Iterable[Sample], names: Collection[str], label: str) -> tu
     for sample in own:
         rates.setdefault(sample.prompt, {}).setdefault(sample.method, []).append(sample.reply.rate)
     fastest = {
-        prompt: max(by_method, key=lambda name, by=by_method: median(by[name]))
+        prompt: max((median(measured), name) for name, measured in by_method.items())[1]
         for prompt, by_method in rates.items()
     }
     return tuple(
