@@ -1,4 +1,4 @@
-"""The n-gram drafter: the longest suffix that occurred before in the conversation, and its sequel."""
+"""The n-gram drafter: the longest suffix seen before in the conversation, and its sequel."""
 
 from __future__ import annotations
 

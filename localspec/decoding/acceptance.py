@@ -1,0 +1,139 @@
+"""What the target accepts of a drafter's tokens: estimates that learn fast and forget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, log
+
+from localspec.decoding.protocols import Draft
+
+_BUCKETS = 10
+_PRIOR_WEIGHT = 6.0
+_FORGET = 0.98
+"""Share that an estimate keeps at each new sighting: about the last fifty count."""
+_STEP = 0.25
+"""How far one surprise moves the bias of all of a drafter's tokens (log odds)."""
+_RELAX = 0.98
+_LEAST, _MOST = 0.01, 0.995
+_UNKNOWN = 0.5
+"""Confidence of a drafter that states none."""
+
+
+class Calibration:
+    """Turns a drafter's confidences into probabilities of acceptance.
+
+    Two corrections on top of the stated confidence: a decaying mean per confidence bucket (or per
+    position where a drafter states none), which begins as the confidence itself; and a bias over
+    all of the drafter's tokens in log odds, which follows the text within a few rounds when it
+    changes character and fades when nothing surprises.
+    """
+
+    def __init__(self) -> None:
+        self._hits = [0.0] * (_BUCKETS + 1)
+        self._trials = [0.0] * (_BUCKETS + 1)
+        self._position_hits: list[float] = []
+        self._position_trials: list[float] = []
+        self._bias = 0.0
+
+    def probabilities(self, draft: Draft) -> list[float]:
+        """For each token the probability that it is accepted when those before it are."""
+        bias = self._bias
+        return [_shifted(self._mean(draft, at), bias) for at in range(len(draft.tokens))]
+
+    def learn(self, draft: Draft, kept: Sequence[int]) -> None:
+        """The target went on with `kept`; compare as far as the draft can be judged by it."""
+        for at, (token, said) in enumerate(zip(draft.tokens, kept, strict=False)):
+            hit = token == said
+            self._learn_one(draft, at, hit)
+            if not hit:
+                break
+
+    def _mean(self, draft: Draft, at: int) -> float:
+        if draft.confidences:
+            confidence = draft.confidences[at]
+            bucket = int(confidence * _BUCKETS)
+            hits, trials = self._hits[bucket], self._trials[bucket]
+        else:
+            confidence = _UNKNOWN
+            hits, trials = self._at_position(at)
+        return (hits + _PRIOR_WEIGHT * confidence) / (trials + _PRIOR_WEIGHT)
+
+    def _at_position(self, at: int) -> tuple[float, float]:
+        if at < len(self._position_hits):
+            return self._position_hits[at], self._position_trials[at]
+        return 0.0, 0.0
+
+    def _learn_one(self, draft: Draft, at: int, hit: bool) -> None:
+        expected = _shifted(self._mean(draft, at), self._bias)
+        self._bias = self._bias * _RELAX + _STEP * (hit - expected)
+        if draft.confidences:
+            hits, trials, slot = self._hits, self._trials, int(draft.confidences[at] * _BUCKETS)
+        else:
+            hits, trials, slot = self._position_hits, self._position_trials, at
+            while len(hits) <= at:
+                hits.append(0.0)
+                trials.append(0.0)
+        hits[slot] = hits[slot] * _FORGET + hit
+        trials[slot] = trials[slot] * _FORGET + 1.0
+
+
+class Prospect:
+    """What a drafter that is too dear to ask in vain will probably propose, and have accepted.
+
+    By position: how often it goes on to propose another token, and how often that is accepted,
+    each given that everything before it was.
+    """
+
+    def __init__(self, draft_max: int, *, goes_on: float = 0.9, accepted: float = 0.75) -> None:
+        self._goes_on = goes_on
+        self._accepted = accepted
+        self._asked = [0.0] * draft_max
+        self._proposed = [0.0] * draft_max
+        self._judged = [0.0] * draft_max
+        self._kept = [0.0] * draft_max
+
+    def learn(self, draft: Draft, asked_for: int, kept: Sequence[int]) -> None:
+        """`draft` answered a request for `asked_for` tokens; `kept` is what the target said."""
+        proposed = len(draft.tokens)
+        for at in range(min(asked_for, proposed + 1, len(self._asked))):
+            self._asked[at] = self._asked[at] * _FORGET_PROSPECT + 1.0
+            self._proposed[at] = self._proposed[at] * _FORGET_PROSPECT + (at < proposed)
+        for at, (token, said) in enumerate(zip(draft.tokens, kept, strict=False)):
+            if at >= len(self._judged):
+                break
+            hit = token == said
+            self._judged[at] = self._judged[at] * _FORGET_PROSPECT + 1.0
+            self._kept[at] = self._kept[at] * _FORGET_PROSPECT + hit
+            if not hit:
+                break
+
+    def forecast(self, most: int) -> list[tuple[float, float]]:
+        """For each position up to `most`: the probability that a token is proposed there, and that
+        it is proposed and accepted."""
+        forecast: list[tuple[float, float]] = []
+        # A position that was never reached is as good as the one before it.
+        goes_on, accepted = self._goes_on, self._accepted
+        proposed_so_far = accepted_so_far = 1.0
+        for at in range(min(most, len(self._asked))):
+            goes_on = (self._proposed[at] + _PROSPECT_WEIGHT * goes_on) / (
+                self._asked[at] + _PROSPECT_WEIGHT
+            )
+            accepted = (self._kept[at] + _PROSPECT_WEIGHT * accepted) / (
+                self._judged[at] + _PROSPECT_WEIGHT
+            )
+            proposed_so_far *= goes_on
+            accepted_so_far *= goes_on * accepted
+            forecast.append((proposed_so_far, accepted_so_far))
+        return forecast
+
+
+_FORGET_PROSPECT = 0.93
+"""About the last fifteen rounds count."""
+_PROSPECT_WEIGHT = 3.0
+
+
+def _shifted(probability: float, bias: float) -> float:
+    """`probability` moved by `bias` in log odds, kept away from certainty."""
+    clipped = min(max(probability, _LEAST), _MOST)
+    odds = exp(min(max(log(clipped / (1.0 - clipped)) + bias, -8.0), 8.0))
+    return min(odds / (1.0 + odds), _MOST)

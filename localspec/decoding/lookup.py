@@ -1,0 +1,112 @@
+"""The lookup drafter: n-gram statistics of this session, of earlier ones, and of a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localspec.decoding.lookup_cache import DEFAULT_MAX_NGRAMS, NGRAM_MAX, LookupCache
+from localspec.decoding.protocols import NO_DRAFT, Draft
+
+# How sure a continuation is that nothing is known about, by length of the n-gram.
+_PRIOR = (0.0, 0.1, 0.3, 0.45, 0.55)
+_PRIOR_WEIGHT = 1.5
+# What was said in this session tells more about the next token than what was said in others, and
+# the user's own sessions more than a corpus.
+_CONTEXT_WEIGHT = 2.0
+_DYNAMIC_WEIGHT = 1.0
+_STATIC_WEIGHT = 0.5
+
+
+class LookupDrafter:
+    """Proposes the most frequent follower of the longest n-gram known to any of three caches.
+
+    `context` learns every kept token, with n-grams that span rounds, and is what a store adds to
+    the dynamic cache on disk; the text of prompts is not learned, so it never reaches the disk.
+    """
+
+    def __init__(
+        self,
+        *,
+        dynamic: LookupCache | None = None,
+        static: LookupCache | None = None,
+        min_confidence: float = 0.3,
+        max_ngrams: int = DEFAULT_MAX_NGRAMS,
+    ) -> None:
+        """min_confidence: the draft ends where the product of its confidences falls below.
+
+        max_ngrams: bound of `context`.
+        """
+        self.context = LookupCache(max_ngrams)
+        self.dynamic = dynamic if dynamic is not None else LookupCache(max_ngrams)
+        self.static = static if static is not None else LookupCache()
+        self._min_confidence = min_confidence
+        self._tail: list[int] = []
+
+    @property
+    def name(self) -> str:
+        return "lookup"
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        """The last of `tokens` is the answer's first: it is learned, what stands before is not."""
+        self._tail = list(tokens[-NGRAM_MAX - 1 :])
+        self.context.learn(self._tail, len(self._tail) - 1)
+
+    def observe(self, tokens: Sequence[int], accepted: int) -> None:
+        tail = self._tail
+        known = len(tail)
+        tail.extend(tokens)
+        self.context.learn(tail, known)
+        del tail[: max(0, len(tail) - NGRAM_MAX)]
+
+    def saved(self) -> None:
+        """What `context` holds is on disk now: count it as dynamic and start afresh."""
+        self.dynamic.merge(self.context)
+        self.context.clear()
+
+    def propose(self, max_tokens: int) -> Draft:
+        tail = self._tail[-NGRAM_MAX:]
+        tokens: list[int] = []
+        confidences: list[float] = []
+        product = 1.0
+        match_length = 0
+        while len(tokens) < max_tokens:
+            found = self._best_follower(tail)
+            if found is None:
+                break
+            token, confidence, length = found
+            product *= confidence
+            if product < self._min_confidence:
+                break
+            if not tokens:
+                match_length = length
+            tokens.append(token)
+            confidences.append(confidence)
+            tail.append(token)
+            if len(tail) > NGRAM_MAX:
+                del tail[0]
+        if not tokens:
+            return NO_DRAFT
+        return Draft(tuple(tokens), self.name, tuple(confidences), match_length)
+
+    def _best_follower(self, tail: list[int]) -> tuple[int, float, int] | None:
+        """Token, confidence and n-gram length of the best guess after `tail`."""
+        for length in range(len(tail), 0, -1):
+            ngram = tuple(tail[len(tail) - length :])
+            context = self.context.followers(ngram)
+            dynamic = self.dynamic.followers(ngram)
+            static = self.static.followers(ngram)
+            if not (context or dynamic or static):
+                continue
+            weights: dict[int, float] = {}
+            for followers, weight in (
+                (context, _CONTEXT_WEIGHT),
+                (dynamic, _DYNAMIC_WEIGHT),
+                (static, _STATIC_WEIGHT),
+            ):
+                for token, count in followers.items():
+                    weights[token] = weights.get(token, 0.0) + weight * count
+            token = max(weights, key=weights.__getitem__)
+            total = sum(weights.values())
+            confidence = (weights[token] + _PRIOR_WEIGHT * _PRIOR[length]) / (total + _PRIOR_WEIGHT)
+            return token, confidence, length
+        return None

@@ -1,0 +1,106 @@
+"""The draft-model drafter: a small model of the same vocabulary proposes its likeliest tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from localspec.decoding.ngram_index import common_prefix
+from localspec.decoding.protocols import NO_DRAFT, Draft, DraftModel
+from localspec.errors import EngineError
+
+
+class ModelDrafter:
+    """Keeps the draft's memory in step with the conversation, and decodes no token twice.
+
+    Before it proposes it evaluates, in one pass, exactly what the draft has missed: its own last
+    proposal, which was never evaluated, the bonus token, and whatever other drafters added.
+    """
+
+    def __init__(
+        self,
+        model: DraftModel,
+        *,
+        n_vocab: int,
+        p_min: float = 0.6,
+        draft_max: int = 16,
+        eager: bool = True,
+    ) -> None:
+        """n_vocab: tokens of the target; ids from here on are never proposed (the draft's
+        vocabulary may be padded further). p_min: drafting stops where the draft's own probability
+        falls below. eager: evaluate the prompt in `begin`, where it counts as prompt time, and not
+        with the first proposal.
+        """
+        self._model = model
+        self._n_vocab = n_vocab
+        self.p_min = p_min
+        self.draft_max = draft_max
+        self.stop_below = 0.0
+        """Drafting stops where the product of the probabilities falls below; 0.0 never stops."""
+        self._eager = eager
+        self._tokens: list[int] = []
+        self._held: list[int] = []
+
+    @property
+    def name(self) -> str:
+        return "model"
+
+    @property
+    def n_missing(self) -> int:
+        """Tokens of the conversation that the draft has yet to evaluate."""
+        return len(self._tokens) - len(self._held)
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        self._tokens = list(tokens)
+        # The last token is always evaluated anew: its output row is what drafting starts from.
+        self._keep(min(common_prefix(self._held, tokens), max(0, len(tokens) - 1)))
+        if self._eager and self._model.n_ctx > len(tokens) and len(tokens) - 1 > len(self._held):
+            self._evaluate(self._tokens[len(self._held) : -1])
+
+    def observe(self, tokens: Sequence[int], accepted: int) -> None:
+        before = len(self._tokens)
+        self._tokens.extend(tokens)
+        if len(self._held) > before:
+            self._keep(before + common_prefix(self._held[before:], tokens))
+
+    def propose(self, max_tokens: int) -> Draft:
+        # The conversation and all of the draft but its last token have to fit.
+        room = self._model.n_ctx - len(self._tokens) + 1
+        most = min(max_tokens, self.draft_max, room)
+        if most < 1 or not self._tokens or self._model.n_ctx < len(self._tokens):
+            return NO_DRAFT
+        # A proposal that was dropped before verification still stands in memory.
+        self._keep(min(len(self._held), len(self._tokens) - 1))
+        self._evaluate(self._tokens[len(self._held) :])
+        self._model.mark()
+        tokens: list[int] = []
+        confidences: list[float] = []
+        product = 1.0
+        while True:
+            token, probability = self._model.best()
+            product *= probability
+            if probability < self.p_min or product < self.stop_below or token >= self._n_vocab:
+                break
+            tokens.append(token)
+            confidences.append(probability)
+            if len(tokens) >= most:
+                break
+            self._evaluate([token])
+        if not tokens:
+            return NO_DRAFT
+        return Draft(tuple(tokens), self.name, tuple(confidences))
+
+    def _evaluate(self, tokens: list[int]) -> None:
+        self._model.evaluate(tokens)
+        self._held.extend(tokens)
+
+    def _keep(self, n_tokens: int) -> None:
+        """Hold at most the first `n_tokens` tokens that are held now."""
+        if len(self._held) <= n_tokens:
+            return
+        try:
+            self._model.rollback(n_tokens)
+        except EngineError:
+            # Recurrent memory cannot go back beyond its mark: it starts again from nothing.
+            self._model.rollback(0)
+            n_tokens = 0
+        del self._held[n_tokens:]
