@@ -1,0 +1,149 @@
+"""Results remembered on this computer, one file per machine under the user's data folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from localspec.bench.machine import Machine, this_machine
+from localspec.bench.results import Comparison
+from localspec.paths import Paths, user_paths
+
+FORMAT = 1
+KEPT_PER_MODEL = 20
+"""Older results of the same model are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """One finished benchmark."""
+
+    model: str
+    """As the user named it: a pair id, a path or a repository."""
+    when: str
+    """ISO 8601 time, UTC."""
+    version: str
+    """Version of localspec that measured."""
+    settings: dict[str, Any]
+    """What else decides the figures: draft, context, threads, tokens, temperature."""
+    workloads: dict[str, int]
+    """Version of each workload's texts by name."""
+    speedups: dict[str, float]
+    """Geometric mean over all prompts, by method."""
+    worst: dict[str, float]
+    """Worst prompt, by method."""
+    by_workload: dict[str, dict[str, float]]
+    """Method, then workload."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def remembered(
+    comparison: Comparison,
+    *,
+    model: str,
+    when: str,
+    version: str,
+    settings: dict[str, Any],
+    workloads: dict[str, int],
+) -> Remembered:
+    """What of a comparison is worth keeping."""
+    timed = [group for group in comparison.summary if group.speedup is not None]
+    by_workload: dict[str, dict[str, float]] = {}
+    for group in comparison.groups:
+        if group.speedup is not None:
+            by_workload.setdefault(group.method, {})[group.workload] = group.speedup
+    return Remembered(
+        model=model,
+        when=when,
+        version=version,
+        settings=settings,
+        workloads=workloads,
+        speedups={group.method: group.speedup for group in timed if group.speedup is not None},
+        worst={group.method: group.worst for group in timed if group.worst is not None},
+        by_workload=by_workload,
+    )
+
+
+class History:
+    """The results of one machine. A file that is damaged or of another format counts as empty:
+    results can be measured again, and a bad file must not keep `list` from working."""
+
+    def __init__(self, paths: Paths, machine: Machine) -> None:
+        self._machine = machine
+        self.path = paths.data / "bench" / f"{machine.key}.json"
+
+    def load(self) -> tuple[Remembered, ...]:
+        """Everything remembered, oldest first."""
+        try:
+            data = json.loads(self.path.read_text(encoding="utf-8"))
+            if not isinstance(data, dict) or data.get("format") != FORMAT:
+                return ()
+            return tuple(Remembered(**item) for item in data["results"])
+        except (OSError, ValueError, TypeError, KeyError):
+            return ()
+
+    def add(self, result: Remembered) -> None:
+        """Remember one more; the file is replaced as a whole."""
+        results = [*self.load(), result]
+        same = [item for item in results if item.model == result.model]
+        dropped = same[:-KEPT_PER_MODEL]
+        document = {
+            "format": FORMAT,
+            "machine": self._machine.as_dict(),
+            "results": [item.as_dict() for item in results if item not in dropped],
+        }
+        _replace(self.path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+    def latest(self, model: str) -> Remembered | None:
+        """The newest result of a model; None when it was never measured here."""
+        return next((item for item in reversed(self.load()) if item.model == model), None)
+
+
+def measured_speedups(
+    models: Iterable[str], *, paths: Paths | None = None, machine: Machine | None = None
+) -> dict[str, float]:
+    """For each model measured on this machine the newest speed-up of `auto` over plain decoding
+    (of the fastest method where `auto` was not measured). Models never measured are left out."""
+    history = History(paths or user_paths(), machine or this_machine())
+    wanted = set(models)
+    found: dict[str, float] = {}
+    for item in history.load():
+        speedup = _told(item)
+        if item.model in wanted and speedup is not None:
+            found[item.model] = speedup
+    return found
+
+
+def measured_speedup(
+    pair_id: str, *, paths: Paths | None = None, machine: Machine | None = None
+) -> float | None:
+    """As `measured_speedups`, for one model; None when it was never measured here."""
+    return measured_speedups([pair_id], paths=paths, machine=machine).get(pair_id)
+
+
+def _told(result: Remembered) -> float | None:
+    if "auto" in result.speedups:
+        return result.speedups["auto"]
+    return max(result.speedups.values(), default=None)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
