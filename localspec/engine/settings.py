@@ -50,7 +50,11 @@ class EngineSettings:
     """Drop the oldest turns instead of stopping where the context ends."""
     lookup_static: Path | None = None
     lookup_dynamic: Path | None = None
-    """The dynamic lookup cache to load and save; None keeps none."""
+    """A dynamic lookup cache to load and save, instead of the one in `lookup_folder`."""
+    lookup_folder: Path | None = None
+    """Where dynamic lookup caches are kept, one per vocabulary; None keeps none."""
+    cost_folder: Path | None = None
+    """Where measured cost curves are kept, one per model file, device, threads and build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class GenerateRequest:
     method: str | None = None
     """Another drafter than the engine's, for this answer."""
     draft_max: int | None = None
+    fixed_length: bool = False
+    """Verify everything the drafter proposes up to draft_max, whatever it costs: for measuring."""
     fresh_caches: bool = False
     """Start with an empty dynamic cache and no reused prefix: for measuring."""
     ignore_end: bool = False

@@ -20,6 +20,7 @@ class Vocabulary:
         self.handle = handle
         self.n_tokens = int(lib.llama_vocab_n_tokens(handle))
         self._pieces: dict[int, bytes] = {}
+        self._written_out: frozenset[str] = frozenset()
         self._ends: dict[int, bool] = {}
         self._buffer = ctypes.create_string_buffer(256)
 
@@ -74,13 +75,17 @@ class Vocabulary:
             raise EngineError(f"llama.cpp could not tokenise {len(data)} bytes of text")
         return list(tokens[:count])
 
-    def piece(self, token: int, *, special: bool = False) -> bytes:
-        """The bytes of one token; control tokens are empty unless `special`. May end in the middle
-        of a UTF-8 character."""
-        key = token if not special else ~token
-        known = self._pieces.get(key)
+    def write_out(self, texts: Iterable[str]) -> None:
+        """Control tokens of these texts have bytes from now on; others stay empty."""
+        self._written_out = frozenset(texts)
+        self._pieces.clear()
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of one token; control tokens are empty. May end inside a UTF-8 character."""
+        known = self._pieces.get(token)
         if known is None:
-            known = self._pieces[key] = self._read_piece(token, special)
+            special = bool(self._written_out) and self.text_of(token) in self._written_out
+            known = self._pieces[token] = self._read_piece(token, special)
         return known
 
     def pieces(self, tokens: Iterable[int]) -> bytes:

@@ -1,0 +1,40 @@
+"""Measured cost curves on disk: one file per model file, device, threads and build."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from localspec.decoding.cost_curve import CostCurve
+
+
+def cost_path(folder: Path, model: Path, *circumstances: object) -> Path:
+    """The file for a model under these circumstances (device, threads, build, KV type)."""
+    status = model.stat()
+    key = [str(model.resolve()), status.st_size, status.st_mtime_ns, *map(str, circumstances)]
+    return folder / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]}.json"
+
+
+def load_costs(path: Path) -> CostCurve | None:
+    """The curve that was saved; None when there is none, or none that can be read: it is measured
+    again then."""
+    try:
+        return CostCurve.from_dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return None
+
+
+def save_costs(path: Path, curve: CostCurve) -> None:
+    """Written beside and renamed: a reader sees the old curve or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(curve.as_dict(), file)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

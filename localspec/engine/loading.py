@@ -1,0 +1,162 @@
+"""From settings to loaded models and contexts: checks first, then weights, then memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from localspec.engine.settings import EngineSettings, ModelSettings
+from localspec.engine.threads import default_threads
+from localspec.errors import BadModelFile, Cancelled, UsageError
+from localspec.events import LoadProgress
+from localspec.ggufmeta.compatibility import require_pair
+from localspec.ggufmeta.runnable import ModelInfo, check_runnable
+from localspec.llama.cancel import CancelFlag
+from localspec.llama.context import FLASH_ATTENTION, KV_TYPES, Context, ContextOptions
+from localspec.llama.log import NativeLog
+from localspec.llama.model import ALL_LAYERS, LoadOptions, Model
+
+DEFAULT_CTX = 8192
+"""Tokens of context when nobody asks for another number and the model allows as many."""
+MAX_ROLLBACK_ROWS = 8
+"""Each row costs a whole recurrent state, so drafts of such models are kept short."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """One model with its context; owns both."""
+
+    info: ModelInfo
+    model: Model
+    context: Context
+
+    def close(self) -> None:
+        self.context.close()
+        self.model.close()
+
+
+def check_settings(settings: EngineSettings) -> None:
+    """Raises UsageError that names the first setting out of range."""
+    for option, kv_type in (
+        ("--kv-type", settings.target.kv_type),
+        ("--draft-kv-type", settings.draft.kv_type if settings.draft else "f16"),
+    ):
+        if kv_type not in KV_TYPES:
+            raise UsageError(
+                f"{option} {kv_type!r} is not a type of KV cache",
+                hint=f"one of {', '.join(KV_TYPES)}",
+            )
+    if settings.flash_attn not in FLASH_ATTENTION:
+        raise UsageError(
+            f"--flash-attn {settings.flash_attn!r} is not known", hint="on, off or auto"
+        )
+    for option, value, low, high in (
+        ("--ctx", settings.n_ctx, 0, 2**31 - 1),
+        ("--batch", settings.n_batch, 1, 2**16),
+        ("--ubatch", settings.n_ubatch, 1, 2**16),
+        ("--threads", settings.n_threads, 0, 1024),
+        ("--draft-max", settings.draft_max, 1, 256),
+        ("--draft-min", settings.draft_min, 0, 256),
+    ):
+        if not low <= value <= high:
+            raise UsageError(f"{option} {value} is out of range", hint=f"from {low} to {high}")
+    if not 0.0 <= settings.p_min <= 1.0:
+        raise UsageError(f"--p-min {settings.p_min} is out of range", hint="from 0.0 to 1.0")
+
+
+def load_target(
+    settings: EngineSettings,
+    log: NativeLog,
+    cancel: CancelFlag,
+    on_event: Callable[[LoadProgress], None],
+) -> Loaded:
+    """The target with room for a round's rows of logits."""
+    info = check_runnable(settings.target.path)
+    model = _load_model(settings.target, "target", log, cancel, on_event)
+    try:
+        n_ctx = settings.n_ctx or min(model.n_ctx_train or DEFAULT_CTX, DEFAULT_CTX)
+        rows = 1 + settings.draft_max
+        context = Context(
+            model,
+            _context_options(settings, settings.target, n_ctx, n_outputs_max=rows),
+            cancel,
+            log,
+        )
+    except BaseException:
+        model.close()
+        raise
+    return Loaded(info, model, context)
+
+
+def load_draft(
+    settings: EngineSettings,
+    draft: ModelSettings,
+    target: Loaded,
+    log: NativeLog,
+    cancel: CancelFlag,
+    on_event: Callable[[LoadProgress], None],
+) -> Loaded:
+    """The draft model, with as much context as the target has.
+
+    Raises IncompatiblePair when the vocabularies differ.
+    """
+    info = check_runnable(draft.path)
+    require_pair(target.info.header, info.header)
+    model = _load_model(draft, "draft", log, cancel, on_event)
+    try:
+        options = _context_options(settings, draft, target.context.n_ctx, n_outputs_max=1)
+        context = Context(model, options, cancel, log)
+    except BaseException:
+        model.close()
+        raise
+    return Loaded(info, model, context)
+
+
+def _load_model(
+    settings: ModelSettings,
+    role: str,
+    log: NativeLog,
+    cancel: CancelFlag,
+    on_event: Callable[[LoadProgress], None],
+) -> Model:
+    reported = -1.0
+
+    def progress(fraction: float) -> bool:
+        nonlocal reported
+        if fraction - reported >= 0.01 or fraction >= 1.0:
+            reported = fraction
+            on_event(LoadProgress(role, fraction))
+        return not cancel.is_set
+
+    layers = ALL_LAYERS if settings.gpu_layers is None else settings.gpu_layers
+    model = Model(settings.path, LoadOptions(n_gpu_layers=layers), log, progress)
+    if cancel.is_set:
+        model.close()
+        raise Cancelled("loading was cancelled")
+    if model.has_encoder or not model.has_decoder or model.is_diffusion:
+        model.close()
+        raise BadModelFile(
+            f"{settings.path.name} does not generate text token by token",
+            hint="a model for chat or completion is needed",
+        )
+    return model
+
+
+def _context_options(
+    settings: EngineSettings, model: ModelSettings, n_ctx: int, *, n_outputs_max: int
+) -> ContextOptions:
+    threads = settings.n_threads or default_threads()
+    is_target = n_outputs_max > 1
+    return ContextOptions(
+        n_ctx=n_ctx,
+        n_batch=max(settings.n_batch, n_outputs_max),
+        n_ubatch=max(settings.n_ubatch, n_outputs_max),
+        n_outputs_max=n_outputs_max,
+        # A draft model's own passes are one token wide, so it goes back by a saved state instead.
+        rollback_rows=min(settings.draft_max, MAX_ROLLBACK_ROWS) if is_target else 0,
+        n_threads=threads,
+        n_threads_batch=threads,
+        kv_type_k=model.kv_type,
+        kv_type_v=model.kv_type,
+        flash_attn=settings.flash_attn,
+    )

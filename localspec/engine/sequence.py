@@ -1,0 +1,81 @@
+"""One sequence of a context, as the decoding loop and the draft-model drafter see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from localspec.llama.context import Context, Outputs
+from localspec.llama.sampler import Sampler
+
+
+class TargetSequence:
+    """`decoding.protocols.Target` over a context and the sampler of the running answer."""
+
+    def __init__(self, context: Context, sampler: Sampler, sequence: int = 0) -> None:
+        self._context = context
+        self._sampler = sampler
+        self._sequence = sequence
+        self._is_end = context.model.vocabulary.is_end
+        self.ends_answers = True
+        """False to go on past end tokens, for measuring."""
+
+    @property
+    def n_ctx(self) -> int:
+        return self._context.n_ctx
+
+    @property
+    def n_tokens(self) -> int:
+        return self._context.n_tokens(self._sequence)
+
+    def mark(self) -> None:
+        self._context.mark(self._sequence)
+
+    def evaluate(self, tokens: Sequence[int]) -> None:
+        self._context.evaluate(tokens, Outputs.ALL, self._sequence)
+
+    def sample(self, row: int) -> int:
+        return self._sampler.sample(self._context, row)
+
+    def rollback(self, n_tokens: int) -> None:
+        self._context.rollback_to(n_tokens, self._sequence)
+
+    def is_end(self, token: int) -> bool:
+        return self.ends_answers and self._is_end(token)
+
+
+class DraftSequence:
+    """`decoding.protocols.DraftModel` over the draft's context."""
+
+    def __init__(self, context: Context, sequence: int = 0) -> None:
+        self._context = context
+        self._sequence = sequence
+
+    @property
+    def n_ctx(self) -> int:
+        return self._context.n_ctx
+
+    @property
+    def n_tokens(self) -> int:
+        return self._context.n_tokens(self._sequence)
+
+    def mark(self) -> None:
+        self._context.mark(self._sequence)
+
+    def evaluate(self, tokens: Sequence[int]) -> None:
+        self._context.evaluate(tokens, Outputs.LAST, self._sequence)
+
+    def best(self) -> tuple[int, float]:
+        """One pass over the row: softmax needs the sum of exponentials, not the probabilities."""
+        row = self._context.logits[0]
+        token = int(row.argmax())
+        total = float(np.exp(row - row[token]).sum())
+        return token, 1.0 / total
+
+    def rollback(self, n_tokens: int) -> None:
+        """Goes back to `n_tokens`; memory that cannot is cleared, and is evaluated again later."""
+        held = list(self._context.tokens(self._sequence)[:n_tokens])
+        kept = self._context.keep_prefix(held, self._sequence)
+        if kept < len(held):
+            self._context.evaluate(held[kept:], Outputs.NONE, self._sequence)

@@ -1,0 +1,187 @@
+"""A session: loaded models, what they hold, and one answer after the other. Lives in the child."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from localspec.decoding.cost_curve import CostCurve
+from localspec.decoding.protocols import DraftModel
+from localspec.decoding.statistics import ZeroAcceptanceWatch
+from localspec.engine.cost_probe import probe_costs
+from localspec.engine.cost_store import cost_path, load_costs, save_costs
+from localspec.engine.drafting import Drafting
+from localspec.engine.generation import Generation
+from localspec.engine.loading import Loaded, check_settings, load_draft, load_target
+from localspec.engine.prompt import PromptBuilder
+from localspec.engine.sequence import DraftSequence
+from localspec.engine.settings import EngineSettings, GenerateRequest
+from localspec.engine.thinking import MARKER_TOKENS
+from localspec.engine.threads import default_threads
+from localspec.errors import Cancelled, UsageError
+from localspec.events import Answer
+from localspec.ggufmeta.vocabulary import fingerprint
+from localspec.llama.cancel import CancelFlag
+from localspec.llama.capabilities import devices
+from localspec.llama.context import Rollback
+from localspec.llama.library import library_version
+from localspec.llama.log import NativeLog
+from localspec.llama.sampler import Sampler
+
+Emit = Callable[[Any], None]
+
+
+class Session:
+    """Owns the target and, once it is needed, the draft model."""
+
+    def __init__(
+        self, settings: EngineSettings, log: NativeLog, cancel: CancelFlag, emit: Emit
+    ) -> None:
+        """Load. `emit` gets LoadProgress and Notice until this returns.
+
+        Raises UsageError, BadModelFile, IncompatiblePair, EngineError, Cancelled.
+        """
+        check_settings(settings)
+        begun = perf_counter()
+        self._settings = settings
+        self._log = log
+        self._cancel = cancel
+        self._emit = emit
+        self._draft: Loaded | None = None
+        self._target = load_target(settings, log, cancel, emit)
+        try:
+            context = self._target.context
+            self._target.model.vocabulary.write_out(MARKER_TOKENS)
+            self._builder = PromptBuilder(self._target.model)
+            self._watch = ZeroAcceptanceWatch()
+            self._drafting = Drafting(
+                settings,
+                n_vocab=context.n_vocab,
+                vocabulary=fingerprint(self._target.info.header),
+                draft_cap=self._draft_cap(),
+                open_draft=self._open_draft,
+                measure_costs=self._measure_costs,
+                notify=lambda notice: self._emit(notice),
+            )
+            # What the chosen method needs is loaded and measured now, not in the first answer.
+            self._drafting.policy(settings.method, None, fixed=False, fresh=True)
+        except BaseException:
+            self.close()
+            raise
+        self._load_s = perf_counter() - begun
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What callers may want to show or plan with."""
+        context = self._target.context
+        return {
+            "n_ctx": context.n_ctx,
+            "n_vocab": context.n_vocab,
+            "n_ctx_train": self._target.model.n_ctx_train,
+            "description": self._target.model.description,
+            "rollback": context.rollback.value,
+            "draft_max": min(self._settings.draft_max, self._draft_cap()),
+            "load_s": self._load_s,
+        }
+
+    def generate(self, request: GenerateRequest, emit: Emit) -> Answer:
+        """One answer; `emit` gets its events. Raises what `Generation.run` raises."""
+        self._emit = emit
+        settings = self._settings
+        method = request.method or settings.method
+        context = self._target.context
+        if request.max_tokens is not None and request.max_tokens < 0:
+            raise UsageError(f"--max-tokens {request.max_tokens} is negative")
+        policy = self._drafting.policy(
+            method,
+            request.draft_max,
+            fixed=request.fixed_length,
+            fresh=request.fresh_caches,
+        )
+        if request.fresh_caches:
+            context.clear()
+        sampler = Sampler(self._target.model.vocabulary, request.sampling, context.n_ctx)
+        try:
+            generation = Generation(
+                context,
+                sampler,
+                policy,
+                self._builder,
+                request,
+                method=method,
+                draft_min=settings.draft_min,
+                context_shift=settings.context_shift,
+                cancel=self._cancel,
+                watch=self._watch,
+                emit=emit,
+            )
+            answer = generation.run(settings.model_id or str(settings.target.path), self._load_s)
+        finally:
+            sampler.close()
+        self._load_s = 0.0
+        self._drafting.answered()
+        return answer
+
+    def tokenize(self, text: str) -> list[int]:
+        return self._target.model.vocabulary.tokenize(text, add_special=False, parse_special=False)
+
+    def explain(self) -> dict[str, Any]:
+        return self._drafting.explain()
+
+    def close(self) -> None:
+        """Save what was learned and free everything. May be called twice."""
+        if hasattr(self, "_drafting"):
+            self._drafting.save()
+            if self._drafting.costs is not None and self._cost_path is not None:
+                save_costs(self._cost_path, self._drafting.costs)
+        if self._draft is not None:
+            self._draft.close()
+        self._target.close()
+
+    def _draft_cap(self) -> int:
+        context = self._target.context
+        most = context.n_outputs_max - 1
+        return min(most, context.rollback_rows) if context.rollback is Rollback.ROWS else most
+
+    def _open_draft(self) -> DraftModel:
+        draft = self._settings.draft
+        assert draft is not None
+        self._draft = load_draft(
+            self._settings, draft, self._target, self._log, self._cancel, lambda e: self._emit(e)
+        )
+        return DraftSequence(self._draft.context)
+
+    @property
+    def _cost_path(self) -> Path | None:
+        settings = self._settings
+        if settings.cost_folder is None:
+            return None
+        return cost_path(
+            settings.cost_folder,
+            settings.target.path,
+            [device.description for device in devices()],
+            settings.n_threads or default_threads(),
+            library_version(),
+            settings.target.gpu_layers,
+            settings.target.kv_type,
+            settings.flash_attn,
+        )
+
+    def _measure_costs(self) -> CostCurve:
+        path = self._cost_path
+        context = self._target.context
+        known = load_costs(path) if path is not None else None
+        if known is not None and known.max_width >= context.n_outputs_max:
+            return known
+        if context.n_tokens():
+            # In the middle of a conversation memory is worth more than a measurement.
+            return CostCurve(max_width=context.n_outputs_max)
+        widths = [w for w in (1, 2, 4, 8, 16, 32, 64, 128) if w < context.n_outputs_max]
+        try:
+            costs = probe_costs(context, [*widths, context.n_outputs_max])
+        except Cancelled:
+            context.clear()
+            raise
+        return CostCurve(costs, max_width=context.n_outputs_max)
