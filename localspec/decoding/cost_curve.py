@@ -15,9 +15,9 @@ _GUESSED_SLOPE = 0.15
 _SEED_WEIGHT = 4.0
 _MOST_WEIGHT = 12.0
 _FORGET = 0.98
-# Passes get slower all together when the context grows or the machine heats up. Widths that were
-# not seen lately follow those that were by this share.
-_DRIFT = 0.03
+# Passes get slower all together when the context grows or the machine heats up: widths that were
+# not seen lately follow by this share of what those that were seen moved.
+_FOLLOW = 0.6
 _SETTLED_WEIGHT = 4.0
 _FURTHEST = 2.0
 
@@ -70,12 +70,12 @@ class CostCurve:
             return
         predicted = mean[width] if held else self.table[width]
         ratio = min(max(seconds / predicted, 1.0 / _FURTHEST), _FURTHEST)
+        step = (ratio - 1.0) / (held + 1.0)
         if held >= _SETTLED_WEIGHT:
-            drift = 1.0 + _DRIFT * (ratio - 1.0)
             for other in range(1, self.max_width + 1):
-                mean[other] *= drift
+                mean[other] *= 1.0 + _FOLLOW * step
                 weight[other] *= _FORGET
-        mean[width] = predicted * (1.0 + (ratio - 1.0) / (held + 1.0))
+        mean[width] = predicted * (1.0 + step)
         weight[width] = min(held + 1.0, _MOST_WEIGHT)
         self._stale = True
 

@@ -1,0 +1,199 @@
+"""The draft-model drafter: in step with the text, nothing decoded twice, every limit kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from localspec.decoding.chain import ChainDrafter
+from localspec.decoding.model_drafter import ModelDrafter
+from localspec.decoding.policies import FixedPolicy
+from localspec.decoding.protocols import Draft
+from tests.support.decoding_runs import decode
+from tests.support.drafters import ScriptedDrafter
+from tests.support.fake_target import FakeDraftModel, FakeTarget, next_token
+
+PROMPT = [3, 4, 5, 6]
+
+
+class Recording(FakeDraftModel):
+    """Remembers what it was asked to evaluate and where."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(**options)  # type: ignore[arg-type]
+        self.passes: list[tuple[int, tuple[int, ...]]] = []
+
+    def evaluate(self, tokens: Sequence[int]) -> None:
+        self.passes.append((len(self.held), tuple(tokens)))
+        super().evaluate(tokens)
+
+
+def text_after(tokens: list[int], count: int) -> tuple[int, ...]:
+    held = list(tokens)
+    for _ in range(count):
+        held.append(next_token(held, n_vocab=32, order=2) or 1)
+    return tuple(held[len(tokens) :])
+
+
+def test_it_proposes_the_drafts_own_greedy_text_with_its_probabilities() -> None:
+    drafter = ModelDrafter(FakeDraftModel(wrong_every=0, probability=0.8), n_vocab=32)
+    drafter.begin(PROMPT)
+    draft = drafter.propose(5)
+    assert draft.tokens == text_after(PROMPT, 5)
+    assert draft.confidences == (0.8,) * 5
+    assert draft.source == "model"
+
+
+def test_the_prompt_is_evaluated_in_begin_and_the_rest_when_it_proposes() -> None:
+    model = Recording(wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    assert model.passes == [(0, (3, 4, 5))]
+    drafter.propose(2)
+    assert model.passes[1] == (3, (6,))
+
+
+def test_a_lazy_drafter_touches_its_model_only_when_asked() -> None:
+    model = Recording(wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32, eager=False)
+    drafter.begin(PROMPT)
+    drafter.observe([9, 9], 0)
+    assert model.passes == []
+    assert drafter.n_missing == 6
+    drafter.propose(1)
+    assert model.passes == [(0, (3, 4, 5, 6, 9, 9))]
+
+
+def test_an_accepted_draft_is_not_decoded_again_but_its_last_token_is_replayed() -> None:
+    model = Recording(wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    draft = drafter.propose(3)
+    model.passes.clear()
+    drafter.observe([*draft.tokens, 11], 3)
+    drafter.propose(1)
+    # Two of the three draft tokens were evaluated while drafting; the third and the bonus were not.
+    assert model.passes == [(6, (draft.tokens[2], 11))]
+
+
+def test_a_rejected_tail_is_rolled_back_and_only_the_difference_decoded() -> None:
+    model = Recording(wrong_every=0, recurrent=True)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    draft = drafter.propose(6)
+    model.passes.clear()
+    drafter.observe([draft.tokens[0], draft.tokens[1], 30], 2)
+    assert model.held == [*PROMPT, draft.tokens[0], draft.tokens[1]]
+    drafter.propose(1)
+    assert model.passes == [(6, (30,))]
+
+
+def test_tokens_of_other_drafters_and_plain_rounds_are_caught_up_in_one_pass() -> None:
+    model = Recording(wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    drafter.observe([7], 0)
+    drafter.observe([8, 9, 10], 2)
+    model.passes.clear()
+    drafter.propose(1)
+    assert model.passes == [(3, (6, 7, 8, 9, 10))]
+
+
+def test_over_a_whole_answer_no_position_is_decoded_twice_but_after_a_rejection() -> None:
+    model = FakeDraftModel(wrong_every=7)
+    policy = FixedPolicy(ModelDrafter(model, n_vocab=32), 5)
+    run = decode(FakeTarget(), policy, PROMPT, 200)
+    # Of every draft all but the last token is evaluated; what was rejected of them is the only
+    # work that is done in vain.
+    in_vain = sum(
+        max(0, outcome.drafted - 1 - outcome.accepted) for outcome in run.rounds if outcome.drafted
+    )
+    assert in_vain > 0
+    assert model.evaluated - in_vain == len(model.held)
+    assert len(model.held) <= len(PROMPT) + len(run.tokens)
+
+
+def test_a_new_turn_reuses_the_common_prefix() -> None:
+    model = Recording(wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    drafter.propose(1)
+    model.passes.clear()
+    drafter.begin([*PROMPT[:2], 20, 21])
+    assert model.passes == [(2, (20,))]
+
+
+def test_recurrent_memory_starts_again_when_the_prefix_changed_before_its_mark() -> None:
+    model = Recording(wrong_every=0, recurrent=True)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    drafter.propose(1)
+    model.passes.clear()
+    drafter.begin([*PROMPT[:2], 20, 21])
+    assert model.passes == [(0, (3, 4, 20))]
+
+
+def test_it_stops_at_p_min() -> None:
+    class Doubtful(FakeDraftModel):
+        def best(self) -> tuple[int, float]:
+            return 7, 0.9 if len(self.held) < len(PROMPT) + 2 else 0.5
+
+    drafter = ModelDrafter(Doubtful(), n_vocab=32, p_min=0.6)
+    drafter.begin(PROMPT)
+    assert len(drafter.propose(10)) == 2
+    drafter = ModelDrafter(FakeDraftModel(probability=0.5), n_vocab=32, p_min=0.6)
+    drafter.begin(PROMPT)
+    assert drafter.propose(10).tokens == ()
+
+
+def test_it_stops_where_the_whole_draft_becomes_unlikely() -> None:
+    drafter = ModelDrafter(FakeDraftModel(probability=0.8), n_vocab=32, p_min=0.6)
+    drafter.stop_below = 0.5
+    drafter.begin(PROMPT)
+    assert len(drafter.propose(10)) == 3
+
+
+@pytest.mark.parametrize("most", [1, 3, 8])
+def test_it_never_proposes_more_than_asked_or_than_its_cap(most: int) -> None:
+    drafter = ModelDrafter(FakeDraftModel(wrong_every=0), n_vocab=32, draft_max=6)
+    drafter.begin(PROMPT)
+    assert len(drafter.propose(most)) == min(most, 6)
+
+
+def test_ids_beyond_the_targets_vocabulary_are_never_proposed() -> None:
+    class Padded(FakeDraftModel):
+        def best(self) -> tuple[int, float]:
+            return (40 if len(self.held) > len(PROMPT) else 5), 0.9
+
+    drafter = ModelDrafter(Padded(), n_vocab=32)
+    drafter.begin(PROMPT)
+    assert drafter.propose(8).tokens == (5,)
+
+
+@pytest.mark.parametrize("n_ctx", range(2, 30))
+def test_a_draft_with_a_smaller_context_stops_where_it_is_full(n_ctx: int) -> None:
+    model = FakeDraftModel(n_ctx=n_ctx, wrong_every=0)
+    run = decode(FakeTarget(), FixedPolicy(ModelDrafter(model, n_vocab=32), 8), PROMPT, 60)
+    assert len(run.tokens) == 60
+    assert len(model.held) <= n_ctx
+    drafted = sum(outcome.drafted for outcome in run.rounds)
+    assert (drafted > 0) == (n_ctx >= len(PROMPT) + 1)
+
+
+def test_a_chain_asks_the_model_only_where_the_first_has_nothing() -> None:
+    text = decode(FakeTarget(), FixedPolicy(ScriptedDrafter([]), 4), PROMPT, 40).tokens
+    model = FakeDraftModel(wrong_every=0)
+    scripted = ScriptedDrafter(text[1:20])
+    chain = ChainDrafter([scripted, ModelDrafter(model, n_vocab=32)])
+    run = decode(FakeTarget(), FixedPolicy(chain, 4), PROMPT, 40)
+    assert run.tokens == text
+    sources = [outcome.source for outcome in run.rounds]
+    assert sources == sorted(sources, key=["scripted", "model", "none"].index)
+    assert {"scripted", "model"} <= set(sources)
+
+
+def test_a_chain_of_nothing_proposes_nothing() -> None:
+    chain = ChainDrafter([ScriptedDrafter([]), ScriptedDrafter([])])
+    chain.begin([1])
+    assert chain.propose(4) == Draft((), "none")
