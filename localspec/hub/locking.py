@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from localspec.hub.store import Cancelled
+from localspec.hub.control import PullControl
 
 _POLL_S = 0.1
 
 
 @contextlib.contextmanager
-def file_lock(path: Path, cancel: threading.Event) -> Iterator[None]:
+def file_lock(path: Path, control: PullControl) -> Iterator[None]:
     """Hold the lock at `path`; it falls by itself when the process dies.
 
-    Raises Cancelled when `cancel` is set while another process holds it.
+    Raises Cancelled when the pull is cancelled while another process holds it.
     """
     from filelock import FileLock, Timeout
 
@@ -27,8 +26,7 @@ def file_lock(path: Path, cancel: threading.Event) -> Iterator[None]:
             lock.acquire(timeout=_POLL_S)
             break
         except Timeout:
-            if cancel.is_set():
-                raise Cancelled("the download was stopped while another one ran") from None
+            control.check()
     try:
         yield
     finally:

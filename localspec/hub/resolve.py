@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localspec.catalog.entries import CatalogModel, CatalogPair, HubSource, PathSource, Source
 from localspec.catalog.load import Catalog
 from localspec.errors import BadModelFile
+from localspec.hub.elsewhere import find_elsewhere, repository_files
 from localspec.hub.names import HubName, PairName, PathName, parse_name
+from localspec.hub.quants import RepoFile, choose, part_names, variants, with_quant
 from localspec.hub.store import Store
 from localspec.paths import Paths
 
@@ -104,21 +106,68 @@ def resolve_pair(pair: CatalogPair, store: Store) -> ResolvedPair:
     )
 
 
-def locate(model: CatalogModel, store: Store) -> LocalFile | Missing:
-    """Where the file of `model` is. Raises BadModelFile for a path source with no file."""
+def locate(model: CatalogModel, store: Store, *, parts: bool = True) -> LocalFile | Missing:
+    """Where the file of `model` is: in the store, or in another program's folder.
+
+    parts: whether a split model counts only with all its parts.
+    Raises BadModelFile for a path source with no file, UsageError for names that lead astray.
+    """
     source = model.source
     if isinstance(source, PathSource):
         return local_path(source.path, model.shown)
-    missing = Missing(source, model.shown, model.size, model.sha256)
     if isinstance(source, HubSource) and source.filename is None:
-        return missing
+        named = _held_file(source, store)
+        if named is None:
+            return Missing(source, model.shown, model.size, model.sha256)
+        return locate(replace(model, source=named), store)
+    if parts and isinstance(source, HubSource):
+        names = part_names(source.filename or "")
+        if len(names) > 1:
+            return _locate_split(model, source, names, store)
     final = store.path_for(source)
-    if not final.is_file():
+    if final.is_file():
+        record = store.record(final)
+        if model.sha256 is None or (record is not None and record.sha256 == model.sha256):
+            size = final.stat().st_size
+            return LocalFile(final, size, "localspec", source, model.shown)
+    if isinstance(source, HubSource):
+        found = find_elsewhere(source, model.sha256, model.size)
+        if found is not None:
+            size = found.path.stat().st_size
+            return LocalFile(found.path, size, found.found_in, source, model.shown)
+    return Missing(source, model.shown, model.size, model.sha256)
+
+
+def _locate_split(
+    model: CatalogModel, source: HubSource, names: tuple[str, ...], store: Store
+) -> LocalFile | Missing:
+    missing = Missing(source, model.shown, model.size, model.sha256)
+    found: list[LocalFile] = []
+    for name in names:
+        pinned = model.sha256 if name == source.filename else None
+        part = CatalogModel(model.id, replace(source, filename=name), sha256=pinned)
+        located = locate(part, store, parts=False)
+        if isinstance(located, Missing):
+            return missing
+        found.append(located)
+    first = found[0]
+    # llama.cpp looks for the parts beside the first one.
+    if any(part.path.parent != first.path.parent for part in found):
         return missing
-    record = store.record(final)
-    if model.sha256 is not None and (record is None or record.sha256 != model.sha256):
-        return missing
-    return LocalFile(final, final.stat().st_size, "localspec", source, model.shown)
+    return LocalFile(
+        first.path, sum(part.size for part in found), first.found_in, source, model.shown
+    )
+
+
+def _held_file(source: HubSource, store: Store) -> HubSource | None:
+    """The file that is here of a repository, or of one quantisation of it; None when none is."""
+    held = store.held(source) or [(source.repo, name) for name in repository_files(source)]
+    by_name = {name: repo for repo, name in held}
+    found = variants(RepoFile(name, None, None) for name in by_name)
+    chosen = with_quant(found, source.quant) if source.quant else choose(found)
+    if chosen is None:
+        return None
+    return replace(source, repo=by_name[chosen.path], filename=chosen.path, quant=None)
 
 
 def local_path(path: Path, shown: str = "") -> LocalFile:

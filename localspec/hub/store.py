@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from localspec.catalog.entries import HubSource, PathSource, Source, WheelSource
-from localspec.errors import DownloadError, Interrupted
+from localspec.errors import DownloadError
 from localspec.hub.safename import safe_component, safe_relative
 from localspec.units import format_file_size
 
@@ -47,14 +47,30 @@ class Store:
             case HubSource(repo=repo, filename=filename, revision=revision):
                 if filename is None:
                     raise ValueError("a repository alone names no file")
-                folder = repo.replace("/", "--", 1) + (f"@{revision}" if revision else "")
-                # A revision such as refs/pr/1 is one name here, not three folders.
-                folder = folder.replace("/", "%2F")
-                return self.root / safe_component(folder) / safe_relative(filename)
+                return self.root / _repo_folder(repo, revision) / safe_relative(filename)
             case WheelSource(filename=filename):
                 return self.root / "wheels" / safe_component(filename)
             case PathSource(path=path):
                 return path
+
+    def held(self, source: HubSource) -> list[tuple[str, str]]:
+        """Repository and file name of what is finished of the repository of `source`.
+
+        Upper and lower case of the repository are alike, as on the Hub.
+        """
+        wanted = _repo_folder(source.repo, source.revision).lower()
+        folders = self.root.iterdir() if self.root.is_dir() else ()
+        held = []
+        for folder in folders:
+            if folder.name.lower() != wanted or not folder.is_dir():
+                continue
+            for path in folder.rglob("*"):
+                record = self.record(path) if path.name.lower().endswith(".gguf") else None
+                if record is not None:
+                    origin = record.origin.removesuffix(f"@{source.revision}")
+                    owner, name, filename = origin.split("/", 2)
+                    held.append((f"{owner}/{name}", filename))
+        return sorted(held)
 
     def partial_for(self, final: Path) -> Path:
         """The quarantine name of a file on its way to `final`."""
@@ -171,6 +187,12 @@ class Store:
             folder = folder.parent
 
 
+def _repo_folder(repo: str, revision: str | None) -> str:
+    folder = repo.replace("/", "--", 1) + (f"@{revision}" if revision else "")
+    # A revision such as refs/pr/1 is one name here, not three folders.
+    return safe_component(folder.replace("/", "%2F"))
+
+
 @contextlib.contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
     """Turn the disk's own failures into DownloadError: full, read-only, forbidden."""
@@ -197,7 +219,3 @@ def storage_errors(path: Path) -> Iterator[None]:
             else "LOCALSPEC_HOME chooses another folder",
             path=str(path),
         ) from error
-
-
-class Cancelled(Interrupted):
-    """The download was stopped on request; what arrived is kept for the next time."""

