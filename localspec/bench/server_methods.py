@@ -87,8 +87,8 @@ class ServerOptions:
             following = lines[number + 1] if number + 1 < len(lines) else ""
             if "argument has been removed" in line + following:
                 continue
-            head = re.split(r"\s{3,}", line)[0]
-            found = re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", head)
+            head = re.match(r"-[\w-]+(?:,\s+-[\w-]+)*", line)
+            found = re.split(r",\s+", head[0]) if head else []
             names.update(found)
             if "--spec-type" in found:
                 match = re.search(r"--spec-type\s+\[?([\w,|-]+)", line)
