@@ -1,0 +1,1 @@
+"""The terminal UI: screens and widgets on Textual, over a headless backend."""
