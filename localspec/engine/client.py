@@ -12,6 +12,7 @@ from typing import Any
 from localspec.engine.child import Child
 from localspec.engine.messages import (
     LOADING,
+    Ask,
     Cancel,
     Close,
     Done,
@@ -23,6 +24,7 @@ from localspec.engine.messages import (
     Said,
     Tokenize,
 )
+from localspec.engine.questions import Question
 from localspec.engine.settings import EngineSettings, GenerateRequest
 from localspec.engine.worker import main
 from localspec.errors import EngineCrashed, EngineError, LocalspecError
@@ -114,6 +116,10 @@ class EngineClient:
         """Token ids of plain text, nothing added. Raises UsageError."""
         found: list[int] = await self._ask(lambda request_id: Tokenize(request_id, text))
         return found
+
+    async def ask(self, question: Question) -> Any:
+        """What `questions.answer` says. Raises UsageError, TemplateError."""
+        return await self._ask(lambda request_id: Ask(request_id, question))
 
     async def explain(self) -> dict[str, Any]:
         """What the controller knows and did: JSON-compatible."""

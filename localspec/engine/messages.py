@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from localspec.engine.questions import Question
 from localspec.engine.settings import GenerateRequest
 
 
@@ -18,6 +19,14 @@ class Generate:
 class Tokenize:
     id: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question about text, tokens and templates."""
+
+    id: int
+    question: Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,7 @@ class Close:
     """Save what is to be saved, and end."""
 
 
-Request = Generate | Tokenize | Explain | Cancel | Close
+Request = Generate | Tokenize | Ask | Explain | Cancel | Close
 
 LOADING = 0
 """The id of everything that is said before the first request."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from localspec.engine.chat_template import ChatTemplate, template_for
 from localspec.engine.settings import ChatMessage, GenerateRequest
+from localspec.engine.tools_as_text import shows_tools, with_tools_as_text
 from localspec.errors import UsageError
 from localspec.events import Notice
 from localspec.llama.model import Model
@@ -31,7 +33,7 @@ class PromptBuilder:
             return list(request.prompt_tokens), ""
         vocabulary = self._model.vocabulary
         if request.messages:
-            text = self.render(request.messages)
+            text = self.render(request.messages, request.tools, request.template_variables)
             adds_bos = not self._templated().writes_bos(text)
         elif request.prompt:
             text, adds_bos = request.prompt, True
@@ -42,8 +44,21 @@ class PromptBuilder:
             raise UsageError("the prompt has no tokens")
         return tokens, text
 
-    def render(self, messages: Sequence[ChatMessage]) -> str:
-        return self._templated().render(messages)
+    def render(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[Mapping[str, Any]] = (),
+        variables: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The prompt's text. A template that does not show `tools` to the model gets them in a
+        system message instead, with the calls of earlier turns as text.
+
+        Raises TemplateError.
+        """
+        template = self._templated()
+        if tools and not shows_tools(template, messages, tools, variables):
+            return template.render(with_tools_as_text(messages, tools), variables=variables)
+        return template.render(messages, tools=tools or None, variables=variables)
 
     def _templated(self) -> ChatTemplate:
         if self._template is None:

@@ -16,6 +16,7 @@ from localspec.engine.drafting import Drafting
 from localspec.engine.generation import Generation
 from localspec.engine.loading import Loaded, check_settings, load_draft, load_target
 from localspec.engine.prompt import PromptBuilder
+from localspec.engine.questions import Question, answer
 from localspec.engine.sequence import DraftSequence
 from localspec.engine.settings import EngineSettings, GenerateRequest
 from localspec.engine.thinking import MARKER_TOKENS
@@ -126,6 +127,9 @@ class Session:
 
     def tokenize(self, text: str) -> list[int]:
         return self._target.model.vocabulary.tokenize(text, add_special=False, parse_special=False)
+
+    def ask(self, question: Question) -> Any:
+        return answer(question, self._target.model.vocabulary, self._builder)
 
     def explain(self) -> dict[str, Any]:
         return self._drafting.explain()

@@ -63,9 +63,22 @@ class ChatMessage:
     """`system`, `user`, `assistant` or `tool`."""
     content: str
     thinking: str = ""
+    tool_calls: tuple[dict[str, Any], ...] = ()
+    """Of an assistant: `{"id", "type": "function", "function": {"name", "arguments": {...}}}`."""
+    tool_call_id: str = ""
+    """Of a tool's message: the call it answers."""
+    name: str = ""
+    """Of a tool's message: the function that was called."""
 
     def as_template_dict(self) -> dict[str, Any]:
-        return {"role": self.role, "content": self.content}
+        data: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            data["tool_calls"] = [dict(call) for call in self.tool_calls]
+        if self.tool_call_id:
+            data["tool_call_id"] = self.tool_call_id
+        if self.name:
+            data["name"] = self.name
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +89,10 @@ class GenerateRequest:
     prompt: str = ""
     prompt_tokens: tuple[int, ...] = ()
     """Token ids instead of text; used as they stand."""
+    tools: tuple[dict[str, Any], ...] = ()
+    """Functions the model may call, as the Chat Completions API describes them."""
+    template_variables: dict[str, Any] = field(default_factory=dict)
+    """Further names for the chat template, such as `enable_thinking`."""
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     max_tokens: int | None = None
     """None: until the model ends or the context does."""

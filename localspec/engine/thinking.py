@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from localspec.engine.text_stream_runs import Run, Runs, held_back
+from localspec.engine.tools_as_text import TOOL_MARKERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,9 @@ MARKER_TOKENS = frozenset(
     {style.start.strip() for style in STYLES}
     | {style.end for style in STYLES}
     | {"<|channel>", "<|channel|>", "<|message|>", "<|start|>", "<|end|>"}
+    | TOOL_MARKERS
 )
-"""Texts of control tokens that must be written out for the blocks to be recognised."""
+"""Texts of control tokens that must be written out for blocks and tool calls to be recognised."""
 
 _OPENERS = tuple(style.start for style in (*STYLES, _CHANNEL)) + _HEADERS
 _ENDS = {style.start: style.end for style in (*STYLES, _CHANNEL)}

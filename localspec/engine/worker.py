@@ -12,6 +12,7 @@ from typing import Any
 
 from localspec.engine.messages import (
     LOADING,
+    Ask,
     Cancel,
     Close,
     Done,
@@ -80,6 +81,8 @@ class _Worker:
                 result = session.generate(request.request, self._teller(request.id))
             elif isinstance(request, Tokenize):
                 result = session.tokenize(request.text)
+            elif isinstance(request, Ask):
+                result = session.ask(request.question)
             else:
                 assert isinstance(request, Explain)
                 result = session.explain()
