@@ -6,9 +6,11 @@ Commands never print: they hand data, notes, warnings and progress to `Output`, 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -62,6 +64,15 @@ class Output:
         self._status_shown = False
         self._status_time = 0.0
         self._mid_line = False
+        self._aside_open = False
+
+    def without_json(self) -> Output:
+        """The same sink for a step of a command whose one JSON document comes later."""
+        other = copy.copy(self)
+        other.json = False
+        if self.json:
+            other._stdout = self._stderr
+        return other
 
     # --- data: stdout ---
 
@@ -74,6 +85,7 @@ class Output:
         if self.json or not text:
             return
         self.clear_status()
+        self.end_aside()
         self._stdout.write(text)
         self._stdout.flush()
         self._mid_line = not text.endswith("\n")
@@ -111,6 +123,22 @@ class Output:
         """Narration: what is happening. Hidden by `--quiet`."""
         if not self.quiet:
             self._write_stderr(text)
+
+    def aside(self, text: str) -> None:
+        """Narration that streams, such as a model's thinking: dimmed, on a terminal only."""
+        if self.quiet or self.json or not self.is_terminal:
+            return
+        self.clear_status()
+        self._stderr.write(self.style(text, "dim", error=True))
+        self._stderr.flush()
+        self._aside_open = True
+
+    def end_aside(self) -> None:
+        """Finish what `aside` streamed, and leave a blank line behind it."""
+        if self._aside_open:
+            self._aside_open = False
+            self._stderr.write("\n\n")
+            self._stderr.flush()
 
     def warn(self, message: str, hint: str = "") -> None:
         """Something the user should know, with a way out."""
@@ -181,7 +209,7 @@ class Output:
 
     def read_stdin(self) -> str | None:
         """Everything piped into the program, or None where stdin is a terminal or closed."""
-        if self._stdin.closed or self._stdin.isatty():
+        if self._stdin.closed or not _is_piped(self._stdin):
             return None
         try:
             return self._stdin.read()
@@ -237,6 +265,7 @@ class Output:
 
     def _write_stderr(self, text: str) -> None:
         self.clear_status()
+        self.end_aside()
         if self._mid_line and self._stdout_is_terminal and self._stderr.isatty():
             self._stderr.write("\n")
             self._mid_line = False
@@ -273,6 +302,17 @@ def _jsonable(value: Any) -> Any:
     if hasattr(value, "item"):  # a numpy scalar
         return value.item()
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _is_piped(stream: TextIO) -> bool:
+    """Whether somebody sends something: a pipe, a file or a socket, not a terminal or /dev/null."""
+    if stream.isatty():
+        return False
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return True  # a text buffer in place of the process's own input
+    return not stat.S_ISCHR(mode)
 
 
 def _terminal_width(stream: TextIO) -> int:
