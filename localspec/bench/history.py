@@ -109,16 +109,20 @@ class History:
 def measured_speedups(
     models: Iterable[str], *, paths: Paths | None = None, machine: Machine | None = None
 ) -> dict[str, float]:
-    """For each model measured on this machine the newest speed-up of `auto` over plain decoding
-    (of the fastest method where `auto` was not measured). Models never measured are left out."""
+    """For each model measured on this machine the speed-up of `auto` over plain decoding, or of
+    the fastest method where `auto` was not measured. The newest result over the most workloads
+    counts. Models never measured are left out."""
     history = History(paths or user_paths(), machine or this_machine())
     wanted = set(models)
-    found: dict[str, float] = {}
+    found: dict[str, tuple[int, float]] = {}
     for item in history.load():
         speedup = _told(item)
-        if item.model in wanted and speedup is not None:
-            found[item.model] = speedup
-    return found
+        if item.model not in wanted or speedup is None:
+            continue
+        breadth, _ = found.get(item.model, (0, 0.0))
+        if len(item.workloads) >= breadth:
+            found[item.model] = (len(item.workloads), speedup)
+    return {model: speedup for model, (_, speedup) in found.items()}
 
 
 def measured_speedup(

@@ -17,6 +17,28 @@ class Table:
     right: tuple[int, ...]
     """Columns that are set to the right: all but the names."""
 
+    def split(self, width: int) -> tuple[Table, ...]:
+        """This table in pieces of at most `width` characters, the names repeated in each. A
+        column that is too wide by itself gets a piece of its own."""
+        widths = [
+            max(len(line[index]) for line in (self.columns, *self.rows))
+            for index in range(len(self.columns))
+        ]
+        pieces: list[list[int]] = []
+        for index in range(1, len(self.columns)):
+            used = widths[0] + sum(widths[i] + 2 for i in pieces[-1]) if pieces else width
+            if not pieces or used + widths[index] + 2 > width:
+                pieces.append([])
+            pieces[-1].append(index)
+        return tuple(self._columns([0, *piece]) for piece in pieces)
+
+    def _columns(self, kept: list[int]) -> Table:
+        return Table(
+            tuple(self.columns[i] for i in kept),
+            tuple(tuple(row[i] for i in kept) for row in self.rows),
+            tuple(range(1, len(kept))),
+        )
+
 
 def summary_table(comparison: Comparison) -> Table:
     """One row per method over all prompts."""

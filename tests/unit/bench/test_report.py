@@ -120,6 +120,22 @@ def test_acceptance_is_shown_by_position() -> None:
     assert table.rows == (("auto", "75 %", "25 %"),)
 
 
+def test_a_wide_table_is_split_and_keeps_its_names() -> None:
+    table = workload_table(comparison())
+    assert table.split(200) == (table,)
+    pieces = table.split(19)
+    assert [piece.columns for piece in pieces] == [
+        ("METHOD", "CODE"),
+        ("METHOD", "CHAT"),
+        ("METHOD", "ALL"),
+    ]
+    assert pieces[1].rows[1] == ("auto", "1.00×")
+    assert [piece.columns for piece in table.split(20)] == [
+        ("METHOD", "CODE", "CHAT"),
+        ("METHOD", "ALL"),
+    ]
+
+
 def test_the_json_document_has_the_agreed_keys() -> None:
     document = as_json(
         comparison(changed=3),
@@ -244,13 +260,26 @@ def test_the_newest_result_counts(tmp_path: Path) -> None:
     remember(history, "pair", "2026-01-01")
     newer = compare([sample("plain"), sample("auto", rate=13.0)])
     history.add(
-        remembered(newer, model="pair", when="2026-02-01", version="0", settings={}, workloads={})
+        remembered(
+            newer, model="pair", when="2026-02-01", version="0", settings={}, workloads={"w": 1}
+        )
     )
     found = measured_speedups(["pair", "x"], paths=paths(tmp_path), machine=MACHINE)
     assert found == {"pair": pytest.approx(1.3)}
     latest = history.latest("pair")
     assert latest is not None
     assert latest.when == "2026-02-01"
+
+
+def test_a_result_over_more_workloads_outlives_a_newer_one_over_fewer(tmp_path: Path) -> None:
+    history = History(paths(tmp_path), MACHINE)
+    for rate, workloads in ((16.0, {"a": 1, "b": 1}), (14.0, {"a": 1, "b": 1}), (30.0, {"a": 1})):
+        found = compare([sample("plain"), sample("auto", rate=rate)])
+        history.add(
+            remembered(found, model="pair", when="", version="0", settings={}, workloads=workloads)
+        )
+    speedup = measured_speedup("pair", paths=paths(tmp_path), machine=MACHINE)
+    assert speedup == pytest.approx(1.4)
 
 
 def test_old_results_of_a_model_are_forgotten_and_no_file_is_left_behind(tmp_path: Path) -> None:

@@ -1,0 +1,149 @@
+"""A whole benchmark from loaded engine to comparison: for the command line and the terminal UI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from localspec.bench.compare import SHORTEST, best_of, compare, warm_view
+from localspec.bench.contestants import Contestant, Engine, EngineContestant
+from localspec.bench.differences import with_logits
+from localspec.bench.methods import PLAIN_NAME, Method
+from localspec.bench.results import Comparison, Versus
+from localspec.bench.runner import BenchRun, Plan, Progress
+from localspec.bench.samples import Reply, Sample
+from localspec.bench.server_contestants import ServerContestant, ServerSetup
+from localspec.bench.server_methods import BEST
+from localspec.engine.settings import EngineSettings
+from localspec.events import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A llama-server to measure beside the engine."""
+
+    binary: Path
+    n_ctx: int
+    n_threads: int
+    """What the engine really uses."""
+    keep: bool
+    """As `ServerSetup.keep`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a benchmark showed; of a stopped one, what it had shown by then."""
+
+    samples: tuple[Sample, ...]
+    comparison: Comparison
+    """Over cold answers; without results when nothing was measured."""
+    warm: Comparison | None
+    versus: tuple[Versus, ...]
+    """`auto` against every other method, the best of llama-server first where it was measured."""
+    notices: tuple[Notice, ...]
+    finished: bool
+
+
+class BenchSession:
+    """Measures `methods` on `engine`, and llama-server where one is given. Run it once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: EngineSettings,
+        plan: Plan,
+        methods: Sequence[Method],
+        *,
+        against: Against | None = None,
+        on_progress: Callable[[Progress], None] = lambda event: None,
+    ) -> None:
+        """Raises UsageError when `against` is no llama-server or nothing is to be measured."""
+        self._engine = engine
+        self._servers: tuple[ServerContestant, ...] = ()
+        if against is not None:
+            setup = ServerSetup.of(
+                against.binary,
+                settings,
+                n_ctx=against.n_ctx,
+                n_threads=against.n_threads,
+                keep=against.keep,
+            )
+            self._servers = setup.contestants()
+        own: list[Contestant] = [EngineContestant(engine, method) for method in methods]
+        self._run = BenchRun(plan, [*own, *self._servers], on_progress)
+
+    @property
+    def total(self) -> int:
+        """Answers that will be measured."""
+        return self._run.total
+
+    def cancel(self) -> None:
+        """Stop soon; what has been measured is still compared."""
+        self._run.cancel()
+
+    async def run(self) -> Outcome:
+        """Measure and compare. Raises what engine and servers raise."""
+        try:
+            samples = await self._run.run()
+        finally:
+            for server in self._servers:
+                server.close()
+        return await self._outcome(samples)
+
+    async def _outcome(self, samples: tuple[Sample, ...]) -> Outcome:
+        cold = [sample for sample in samples if not sample.warm]
+        names = [server.name for server in self._servers]
+        cold += best_of(cold, names, BEST)
+        shortest = min(SHORTEST, self._run.plan.max_tokens - 1)
+        comparison = compare(cold, shortest=shortest)
+        if comparison.differences() and not self._run.cancelled:
+            known = await with_logits(
+                comparison.differences(),
+                self._run.conversations,
+                _plain_replies(cold),
+                self._engine,
+            )
+            comparison = compare(cold, shortest=shortest, known=known)
+        warm = warm_view(samples)
+        return Outcome(
+            samples=samples,
+            comparison=comparison,
+            warm=compare(warm, shortest=shortest) if warm else None,
+            versus=_versus(comparison),
+            notices=prompt_notices(samples),
+            finished=not self._run.cancelled,
+        )
+
+
+def prompt_notices(samples: Sequence[Sample]) -> tuple[Notice, ...]:
+    """A warning when a program made other prompt tokens of the same question: its figures are then
+    those of another text."""
+    lengths: dict[str, dict[str, int]] = {}
+    for sample in samples:
+        lengths.setdefault(sample.prompt, {})[sample.method] = sample.reply.prompt_tokens
+    for prompt, by_method in lengths.items():
+        plain = by_method.get(PLAIN_NAME)
+        for method, count in by_method.items():
+            if plain is not None and count != plain:
+                return (
+                    Notice(
+                        f"{method} reads prompt {prompt} as {count} tokens, plain as {plain}",
+                        hint="the two do not answer the same text; compare them with caution",
+                    ),
+                )
+    return ()
+
+
+def _plain_replies(samples: Sequence[Sample]) -> dict[str, Reply]:
+    replies: dict[str, Reply] = {}
+    for sample in samples:
+        if sample.method == PLAIN_NAME:
+            replies.setdefault(sample.prompt, sample.reply)
+    return replies
+
+
+def _versus(comparison: Comparison) -> tuple[Versus, ...]:
+    rivals = sorted(comparison.methods, key=lambda name: name != BEST)
+    found = (comparison.versus("auto", rival) for rival in rivals if rival != "auto")
+    return tuple(versus for versus in found if versus is not None)
