@@ -155,8 +155,11 @@ class HubClient:
 
         return self._patiently(source, ask)
 
-    def search(self, text: str, limit: int = 20) -> list[str]:
-        """Repositories with GGUF files whose name has `text`, most downloaded first."""
+    def search(self, text: str, *, author: str | None = None, limit: int = 20) -> list[str]:
+        """Repositories with GGUF files whose name has `text`, most downloaded first.
+
+        author: only those of this owner.
+        """
 
         def ask() -> list[str]:
             from huggingface_hub import HfApi
@@ -165,10 +168,12 @@ class HubClient:
             if is_offline():
                 raise OfflineModeIsEnabled("offline mode is on")
             api = HfApi(endpoint=self.endpoint, library_name="localspec")
-            found = api.list_models(search=text, filter="gguf", sort="downloads", limit=limit)
+            found = api.list_models(
+                search=text or None, author=author, filter="gguf", sort="downloads", limit=limit
+            )
             return [model.id for model in found]
 
-        return self._patiently(HubSource(text), ask)
+        return self._patiently(HubSource(author or text), ask)
 
     def _patiently(self, source: HubSource, ask: Callable[[], T]) -> T:
         failures = 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localspec.catalog.entries import CatalogModel, HubSource, PathSource, Source, WheelSource
-from localspec.catalog.nearest import did_you_mean
+from localspec.catalog.nearest import did_you_mean, nearest
 from localspec.errors import DownloadError, LocalspecError
 from localspec.hub.client import HubClient, RemoteFile, Repository
 from localspec.hub.partial import resumable_bytes
@@ -197,17 +198,18 @@ def _ask_file(source: HubSource, client: HubClient) -> RemoteFile:
 
 
 def _near_repositories(repo: str, client: HubClient) -> str:
-    name = repo.split("/", 1)[1]
-    with_gguf = [name, name.removesuffix("-GGUF")]
-    for text in with_gguf:
-        try:
-            found = client.search(text)
-        except LocalspecError:
-            # Suggestions are a courtesy: the first error is the one to tell.
-            return ""
-        if found:
-            return did_you_mean(repo, found) or f"there is {', '.join(found[:3])}"
-    return ""
+    """Repositories that `repo` may have meant: of the same owner, then of any."""
+    owner, name = repo.split("/", 1)
+    family = re.split(r"[-_.]", name)[0]
+    try:
+        found = client.search("", author=owner, limit=100) + client.search(family)
+    except LocalspecError:
+        # Suggestions are a courtesy: the first error is the one to tell.
+        return ""
+    # Held against the name alone: a shared owner makes nothing similar.
+    by_name = {full.split("/", 1)[1]: full for full in reversed(found)}
+    near = [by_name[close] for close in nearest(name, by_name)]
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def _near_files(source: HubSource, client: HubClient) -> str:
@@ -221,4 +223,5 @@ def _near_files(source: HubSource, client: HubClient) -> str:
 
 
 def _with_hint(error: DownloadError, hint: str) -> DownloadError:
-    return DownloadError(error.message, hint=hint or error.hint, **error.fields)
+    both = f"{hint} Else {error.hint}" if hint and error.hint else hint or error.hint
+    return DownloadError(error.message, hint=both, **error.fields)
