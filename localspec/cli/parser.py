@@ -55,6 +55,12 @@ _GLOBAL_OPTIONS: dict[str, Any] = {
 class SectionedCommand(TyperCommand):
     """Help in plain text, options under the heading that their `rich_help_panel` names."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        # Typer writes {MODEL} for what must be there; plain MODEL is how manuals have it.
+        return [
+            piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)
+        ]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         parameters: list[Any] = list(self.get_params(ctx))

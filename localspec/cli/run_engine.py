@@ -38,6 +38,17 @@ async def start_engine(settings: EngineSettings, output: Output) -> EngineClient
         output.clear_status()
 
 
+def warn_about_build(output: Output) -> None:
+    """Tell that a graphics card lies idle, if one does. Costs nothing where the build uses one."""
+    from localspec.llama.advice import advise, detect_machine, installed_backends
+
+    if installed_backends():
+        return
+    advice = advise(detect_machine())
+    if advice is not None:
+        output.warn(advice.problem, "localspec doctor shows what mends it")
+
+
 async def print_answer(
     engine: EngineClient, request: GenerateRequest, output: Output, *, color_drafts: bool = False
 ) -> Answer:
