@@ -96,6 +96,8 @@ class Architecture:
     recurrent: RecurrentState | None
     supports_rollback: bool
     """Its states have rollback rows; always true without states."""
+    has_rope: bool
+    """Queries and keys are turned by position."""
     chat_template: str | None
     tokenizer: str
     """`gpt2`, `llama`, `gemma4`."""
@@ -172,6 +174,7 @@ def read_architecture(header: Header) -> Architecture:
         n_ff_exp=max(reader.per_layer("expert_feed_forward_length", n_all, [0])),
         recurrent=_state(reader, n_embd, heads[0]) if any(recurrent) else None,
         supports_rollback=not any(recurrent) or name in ROLLBACK,
+        has_rope=_has_rope(header, name),
         chat_template=template if isinstance(template, str) else None,
         tokenizer=str(header.metadata.get("tokenizer.ggml.model", "")),
     )
@@ -283,6 +286,13 @@ def _attends(name: str, recurrent: bool, n_head_kv: int, n_ff: int) -> bool:
     if name.startswith("nemotron_h") and n_ff > 0:
         return False
     return not recurrent and n_head_kv > 0
+
+
+def _has_rope(header: Header, name: str) -> bool:
+    # llama-model.cpp llama_model_rope_type; granite-hybrid.cpp reads the switch from the header.
+    if name in ("jamba", "nemotron_h", "nemotron_h_moe", "gpt2", "bloom", "mpt", "refact"):
+        return False
+    return name != "granitehybrid" or bool(header.own("rope.scaling.finetuned", True))
 
 
 def _shared_from(keys: _Keys, name: str, n_all: int) -> int:

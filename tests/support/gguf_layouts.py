@@ -278,6 +278,121 @@ def _lfm2(arch: str, d: Dims) -> Layout:
     return out
 
 
+def _gemma4(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    sliding = [(i + 1) % 6 != 0 for i in range(d.n_layer)]
+    heads_kv = [d.n_head_kv if swa else d.get("n_head_kv_full", d.n_head_kv) for swa in sliding]
+    _attention_keys(out, d, heads_kv)
+    shared, per_layer = d.get("shared", 0), d.get("per_layer", 0)
+    out.keys |= {
+        "attention.sliding_window": d.get("n_swa"),
+        "attention.sliding_window_pattern": sliding,
+        "attention.shared_kv_layers": shared,
+        "attention.key_length_swa": d.get("head_dim_swa"),
+        "attention.value_length_swa": d.get("head_dim_swa"),
+        "rope.dimension_count_swa": d.get("head_dim_swa"),
+        "embedding_length_per_layer_input": per_layer,
+        "final_logit_softcapping": 30.0,
+    }
+    out.add("rope_freqs.weight", d.head_dim // 2)
+    if per_layer:
+        out.add("per_layer_token_embd.weight", per_layer * d.n_layer, d.n_vocab)
+        out.add("per_layer_model_proj.weight", d.n_embd, per_layer * d.n_layer)
+        out.add("per_layer_proj_norm.weight", per_layer)
+    for i, swa in enumerate(sliding):
+        dim = d.get("head_dim_swa") if swa else d.head_dim
+        q, kv = d.n_head * dim, heads_kv[i] * dim
+        out.block(i, attn_norm=(d.n_embd,), attn_q=(d.n_embd, q), attn_q_norm=(dim,))
+        if i < d.n_layer - shared:
+            out.block(i, attn_k=(d.n_embd, kv), attn_k_norm=(dim,))
+            if swa or not d.get("k_is_v"):
+                out.block(i, attn_v=(d.n_embd, kv))
+        out.block(i, attn_output=(q, d.n_embd), post_attention_norm=(d.n_embd,))
+        out.block(i, ffn_norm=(d.n_embd,), post_ffw_norm=(d.n_embd,), layer_output_scale=(1,))
+        _dense_ffn(out, i, d)
+        if per_layer:
+            out.block(i, inp_gate=(d.n_embd, per_layer), proj=(per_layer, d.n_embd))
+            out.block(i, post_norm=(d.n_embd,))
+    return out
+
+
+def _gpt_oss(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    _expert_keys(out, d)
+    ff, n = d.get("n_ff_exp"), d.get("n_expert")
+    out.keys |= {"expert_feed_forward_length": ff, "attention.sliding_window": d.get("n_swa")}
+    for i in range(d.n_layer):
+        _attention(out, i, d, bias=True)
+        out.block(i, attn_output__bias=(d.n_embd,), attn_sinks=(d.n_head,))
+        out.block(i, post_attention_norm=(d.n_embd,))
+        _experts(out, i, d, ff)
+        out.block(i, ffn_gate_inp__bias=(n,), ffn_gate_exps__bias=(ff, n))
+        out.block(i, ffn_up_exps__bias=(ff, n), ffn_down_exps__bias=(d.n_embd, n))
+    return out
+
+
+def _qwen35(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    _ssm_keys(out, d)
+    nextn, interval = d.get("nextn", 0), d.get("interval", 4)
+    out.keys |= {
+        "block_count": d.n_layer + nextn,
+        "nextn_predict_layers": nextn,
+        "full_attention_interval": interval,
+        "rope.dimension_sections": [d.get("n_rot") // 6 * 2, d.get("n_rot") // 6, 0, 0],
+    }
+    if d.get("n_expert"):
+        _expert_keys(out, d)
+        out.keys["expert_feed_forward_length"] = d.get("n_ff_exp")
+        out.keys["expert_shared_feed_forward_length"] = d.get("n_ff_exp")
+    for i in range(d.n_layer + nextn):
+        if i < d.n_layer and (i + 1) % interval:
+            _delta_net(out, i, d)
+        else:
+            q, kv = d.n_head * d.head_dim, d.n_head_kv * d.head_dim
+            out.block(i, attn_norm=(d.n_embd,), attn_q=(d.n_embd, 2 * q), attn_k=(d.n_embd, kv))
+            out.block(i, attn_v=(d.n_embd, kv), attn_output=(q, d.n_embd))
+            out.block(i, attn_q_norm=(d.head_dim,), attn_k_norm=(d.head_dim,))
+        out.block(i, post_attention_norm=(d.n_embd,))
+        if d.get("n_expert"):
+            ff = d.get("n_ff_exp")
+            _experts(out, i, d, ff)
+            out.block(i, ffn_gate_inp_shexp=(d.n_embd,), ffn_gate_shexp=(d.n_embd, ff))
+            out.block(i, ffn_up_shexp=(d.n_embd, ff), ffn_down_shexp=(ff, d.n_embd))
+        else:
+            _dense_ffn(out, i, d)
+        if i >= d.n_layer:
+            out.tensors += [
+                (f"blk.{i}.nextn.eh_proj.weight", (2 * d.n_embd, d.n_embd)),
+                (f"blk.{i}.nextn.enorm.weight", (d.n_embd,)),
+                (f"blk.{i}.nextn.hnorm.weight", (d.n_embd,)),
+                (f"blk.{i}.nextn.shared_head_norm.weight", (d.n_embd,)),
+            ]
+    return out
+
+
+def _delta_net(out: Layout, i: int, d: Dims) -> None:
+    state, heads = d.get("d_state"), d.get("dt_rank")
+    value, key = state * heads, state * d.get("n_group")
+    out.block(i, attn_norm=(d.n_embd,), attn_qkv=(d.n_embd, 2 * key + value))
+    out.block(i, attn_gate=(d.n_embd, value), ssm_conv1d=(d.get("d_conv", 4), 2 * key + value))
+    out.block(i, ssm_dt__bias=(heads,), ssm_a__raw=(heads,), ssm_beta=(d.n_embd, heads))
+    out.block(i, ssm_alpha=(d.n_embd, heads), ssm_norm=(state,), ssm_out=(value, d.n_embd))
+
+
+def _phi3(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    qkv = (d.n_head + 2 * d.n_head_kv) * d.head_dim
+    for i in range(d.n_layer):
+        out.block(i, attn_norm=(d.n_embd,), attn_qkv=(d.n_embd, qkv))
+        out.block(i, attn_output=(d.n_head * d.head_dim, d.n_embd), ffn_norm=(d.n_embd,))
+        out.block(i, ffn_up=(d.n_embd, 2 * d.n_ff), ffn_down=(d.n_ff, d.n_embd))
+    return out
+
+
 def _bert(arch: str, d: Dims) -> Layout:
     out = Layout(arch)
     out.keys = {
@@ -315,5 +430,10 @@ LAYOUTS: dict[str, Callable[[str, Dims], Layout]] = {
     "mamba2": _mamba2,
     "granitehybrid": _granite_hybrid,
     "lfm2": _lfm2,
+    "gemma4": _gemma4,
+    "gpt-oss": _gpt_oss,
+    "qwen35": _qwen35,
+    "qwen35moe": _qwen35,
+    "phi3": _phi3,
     "bert": _bert,
 }

@@ -1,0 +1,263 @@
+"""Ghosts of real models: headers with the published dimensions, weights a sparse hole.
+
+Dimensions are those of the models' published configurations. Types follow what the usual
+quantisations give (norms and biases F32, matrices Q4_K, the output matrix Q6_K). The tokens are
+synthetic; their number is real, and only that counts for memory.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+from localspec.ggufmeta.ggml_types import BY_NAME, GgmlType
+from tests.support.gguf_layouts import Dims, Layout, layout
+from tests.support.tiny_gguf import add_keys
+
+_TYPES = {
+    "f32": gguf.GGMLQuantizationType.F32,
+    "f16": gguf.GGMLQuantizationType.F16,
+    "q8_0": gguf.GGMLQuantizationType.Q8_0,
+    "q4_0": gguf.GGMLQuantizationType.Q4_0,
+    "q4_K": gguf.GGMLQuantizationType.Q4_K,
+    "q6_K": gguf.GGMLQuantizationType.Q6_K,
+    "mxfp4": gguf.GGMLQuantizationType.MXFP4,
+}
+
+
+def _dims(
+    shape: tuple[int, int, int],
+    heads: tuple[int, int, int],
+    n_vocab: int,
+    n_ctx: int,
+    *,
+    tied: bool = False,
+    **extra: Any,
+) -> Dims:
+    """shape: layers, embedding and feed-forward length; heads: query, key-value, length."""
+    n_layer, n_embd, n_ff = shape
+    n_head, n_head_kv, head_dim = heads
+    return Dims(
+        n_layer, n_embd, n_ff, n_head, n_head_kv, head_dim, n_vocab, n_ctx, tied=tied, extra=extra
+    )
+
+
+_LLAMA_3: dict[str, Any] = {"n_vocab": 128256, "n_ctx": 131072, "rope_freqs": True}
+_QWEN_3: dict[str, Any] = {"n_vocab": 151936, "n_ctx": 40960}
+_DELTA_NET: dict[str, Any] = {
+    "n_vocab": 248320,
+    "n_ctx": 262144,
+    "n_rot": 64,
+    "d_state": 128,
+    "n_group": 16,
+}
+_QWEN_27B: dict[str, Any] = {**_DELTA_NET, "d_inner": 6144, "dt_rank": 48}
+
+MODELS: dict[str, tuple[str, Dims]] = {
+    "llama-3.1-8b": ("llama", _dims((32, 4096, 14336), (32, 8, 128), **_LLAMA_3)),
+    "llama-3.1-70b": ("llama", _dims((80, 8192, 28672), (64, 8, 128), **_LLAMA_3)),
+    "mistral-small-24b": ("llama", _dims((40, 5120, 32768), (32, 8, 128), 131072, 131072)),
+    "deepseek-r1-distill-qwen-7b": (
+        "qwen2",
+        _dims((28, 3584, 18944), (28, 4, 128), 152064, 131072),
+    ),
+    "qwen3-32b": ("qwen3", _dims((64, 5120, 25600), (64, 8, 128), **_QWEN_3)),
+    "qwen3-0.6b": ("qwen3", _dims((28, 1024, 3072), (16, 8, 128), tied=True, **_QWEN_3)),
+    "qwen3-30b-a3b": (
+        "qwen3moe",
+        _dims(
+            (48, 2048, 6144),
+            (32, 4, 128),
+            n_expert=128,
+            n_expert_used=8,
+            n_ff_exp=768,
+            **_QWEN_3,
+        ),
+    ),
+    "gemma-3-27b": (
+        "gemma3",
+        _dims((62, 5376, 21504), (32, 16, 128), 262208, 131072, tied=True, n_swa=1024),
+    ),
+    "gemma-4-31b": (
+        "gemma4",
+        _dims(
+            (60, 5376, 21504),
+            (32, 16, 512),
+            n_vocab=262144,
+            n_ctx=262144,
+            tied=True,
+            n_head_kv_full=4,
+            n_swa=1024,
+            head_dim_swa=256,
+            k_is_v=True,
+        ),
+    ),
+    "gemma-4-e4b": (
+        "gemma4",
+        _dims(
+            (42, 2560, 10240),
+            (8, 2, 512),
+            n_vocab=262144,
+            n_ctx=131072,
+            tied=True,
+            n_swa=512,
+            head_dim_swa=256,
+            per_layer=256,
+            shared=18,
+        ),
+    ),
+    "gpt-oss-20b": (
+        "gpt-oss",
+        _dims(
+            (24, 2880, 2880),
+            (64, 8, 64),
+            n_vocab=201088,
+            n_ctx=131072,
+            n_expert=32,
+            n_expert_used=4,
+            n_ff_exp=2880,
+            n_swa=128,
+        ),
+    ),
+    "deepseek-v3": (
+        "deepseek2",
+        _dims(
+            (61, 7168, 18432),
+            (128, 128, 192),
+            n_vocab=129280,
+            n_ctx=163840,
+            kv_lora_rank=512,
+            q_lora_rank=1536,
+            n_rot=64,
+            nope=128,
+            v_mla=128,
+            n_expert=256,
+            n_expert_used=8,
+            n_ff_exp=2048,
+            n_dense=3,
+        ),
+    ),
+    "qwen3.5-27b": ("qwen35", _dims((64, 5120, 17408), (24, 4, 256), **_QWEN_27B)),
+    "qwen3.5-27b-nextn": (
+        "qwen35",
+        _dims((64, 5120, 17408), (24, 4, 256), nextn=1, **_QWEN_27B),
+    ),
+    "qwen3.6-35b-a3b": (
+        "qwen35moe",
+        _dims(
+            (40, 2048, 0),
+            (16, 2, 256),
+            d_inner=4096,
+            dt_rank=32,
+            n_expert=256,
+            n_expert_used=8,
+            n_ff_exp=512,
+            **_DELTA_NET,
+        ),
+    ),
+    "mamba2-2.7b": (
+        "mamba2",
+        _dims(
+            (64, 2560, 0),
+            (0, 0, 0),
+            n_vocab=50288,
+            n_ctx=1048576,
+            d_inner=5120,
+            d_state=128,
+            dt_rank=80,
+        ),
+    ),
+    "lfm2-1.2b": (
+        "lfm2",
+        _dims(
+            (16, 2048, 8192),
+            (32, 8, 64),
+            n_vocab=65536,
+            n_ctx=128000,
+            tied=True,
+            attention_layers=(2, 5, 8, 10, 12, 14),
+        ),
+    ),
+    "granite-4-h-small": (
+        "granitehybrid",
+        _dims(
+            (40, 4096, 768),
+            (32, 8, 128),
+            n_vocab=100352,
+            n_ctx=131072,
+            tied=True,
+            attention_layers=(5, 15, 25, 35),
+            d_inner=8192,
+            d_state=128,
+            dt_rank=128,
+            n_expert=72,
+            n_expert_used=10,
+            n_ff_shexp=1536,
+        ),
+    ),
+    "phi-4": ("phi3", _dims((40, 5120, 17920), (40, 10, 128), 100352, 16384)),
+}
+"""Name, architecture and dimensions of each ghost the golden figures were taken from."""
+
+
+def write_ghost_of(name: str, path: Path) -> Path:
+    """The ghost of one of `MODELS` at `path`; a few megabytes on disk at most."""
+    arch, dims = MODELS[name]
+    return write_ghost_model(path, layout(arch, dims), dims, name)
+
+
+def write_ghost_model(path: Path, shape: Layout, dims: Dims, name: str) -> Path:
+    writer: Any = gguf.GGUFWriter(str(path), shape.arch)
+    writer.add_name(name)
+    writer.add_file_type(15)
+    add_keys(writer, shape.arch, shape.keys)
+    _add_synthetic_tokens(writer, shape.arch, dims.n_vocab)
+    for tensor, dimensions in shape.tensors:
+        kind = tensor_type(shape.arch, tensor, dimensions)
+        writer.add_tensor_info(
+            tensor,
+            tuple(reversed(dimensions)),
+            np.dtype(np.float32),
+            kind.row_size(dimensions[0]) * prod(dimensions[1:]),
+            raw_dtype=_TYPES[kind.name],
+        )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    size = sum(-(-info.nbytes // 32) * 32 for part in writer.tensors for info in part.values())
+    writer.close()
+    start = -(-path.stat().st_size // 32) * 32
+    with path.open("r+b") as file:
+        file.truncate(start + size)
+    return path
+
+
+def tensor_type(arch: str, name: str, shape: tuple[int, ...]) -> GgmlType:
+    """What a Q4_K_M-like quantisation gives this tensor."""
+    if len(shape) == 1 or "norm" in name or name.endswith(".bias") or ".ssm_a" in name:
+        return BY_NAME["f32"]
+    if any(part in name for part in ("ffn_gate_inp", "ssm_conv1d", "ssm_d", "shortconv.conv")):
+        return BY_NAME["f32"]
+    if "_exps" in name and arch == "gpt-oss":
+        return BY_NAME["mxfp4"]
+    if name in ("token_embd.weight", "output.weight") and shape[0] % 256 == 0:
+        return BY_NAME["q6_K"]
+    if shape[0] % 256 == 0:
+        return BY_NAME["q4_K"]
+    return BY_NAME["q8_0" if shape[0] % 32 == 0 else "f16"]
+
+
+def _add_synthetic_tokens(writer: Any, arch: str, n_vocab: int) -> None:
+    writer.add_tokenizer_model("gemma4" if arch == "gemma4" else "gpt2")
+    writer.add_tokenizer_pre("gemma4" if arch == "gemma4" else "gpt-2")
+    writer.add_token_list([f"t{i}" for i in range(n_vocab)])
+    writer.add_token_types([3, 3] + [1] * (n_vocab - 2))
+    if arch == "gemma4":
+        writer.add_token_scores([0.0] * n_vocab)
+    writer.add_token_merges(["t 1"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
