@@ -79,6 +79,8 @@ def _text(entry: Any) -> str:
     last = str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":
         return _join("is not a known key", did_you_mean(last, _known_keys(loc)))
+    if loc == ("schema",) and kind != "missing":
+        return f"{_short(value)} is not a layout that this version knows (1)"
     if kind == "string_pattern_mismatch":
         return f"{_short(value)} {_PATTERNS.get(last, 'has a character that may not stand here')}"
     if kind == "literal_error":

@@ -81,6 +81,6 @@ class PairTable(_Table):
 
 
 class CatalogFile(_Table):
-    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    schema_version: Annotated[int, Field(alias="schema", ge=1, le=1)]
     models: dict[str, ModelTable] = Field(default_factory=dict)
     pairs: dict[str, PairTable] = Field(default_factory=dict)

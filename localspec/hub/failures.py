@@ -120,11 +120,11 @@ def download_error(error: Exception, source: HubSource, endpoint: str) -> Downlo
     if isinstance(error, hub_errors.RemoteEntryNotFoundError):
         return DownloadError(
             f"{source.repo} has no file {source.filename!r}",
-            hint=f"{page}/tree/main",
+            hint=f"see {page}/tree/main",
             reason="no file",
             **fields,
         )
-    if isinstance(error, hub_errors.RepositoryNotFoundError) or status == 404:
+    if isinstance(error, hub_errors.RepositoryNotFoundError):
         private = "check the spelling" + ("" if _has_token() else "; a private one needs HF_TOKEN")
         return DownloadError(
             f"there is no repository {source.repo}", hint=private, reason="no repository", **fields

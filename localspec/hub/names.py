@@ -12,7 +12,7 @@ from localspec.catalog.nearest import did_you_mean
 from localspec.errors import UsageError
 
 _WEB = re.compile(
-    r"^(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|^(?:hf|huggingface)://?", re.IGNORECASE
+    r"^(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|^hf:(?://)?", re.IGNORECASE
 )
 _OWNER = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _REPO = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
