@@ -8,13 +8,18 @@ from math import exp, log
 from localspec.decoding.protocols import Draft
 
 _BUCKETS = 10
-_PRIOR_WEIGHT = 6.0
+_PRIOR_WEIGHT = 12.0
 _FORGET = 0.98
 """Share that an estimate keeps at each new sighting: about the last fifty count."""
-_STEP = 0.25
+_STEP = 0.15
 """How far one surprise moves the bias of all of a drafter's tokens (log odds)."""
 _RELAX = 0.98
+_CAUTION = -0.5
+"""The bias before anything is known: a draft has to look good to be tried."""
 _LEAST, _MOST = 0.01, 0.995
+_FORGET_PROSPECT = 0.93
+"""About the last fifteen rounds count."""
+_PROSPECT_WEIGHT = 3.0
 _UNKNOWN = 0.5
 """Confidence of a drafter that states none."""
 
@@ -33,12 +38,14 @@ class Calibration:
         self._trials = [0.0] * (_BUCKETS + 1)
         self._position_hits: list[float] = []
         self._position_trials: list[float] = []
-        self._bias = 0.0
+        self._bias = _CAUTION
 
     def probabilities(self, draft: Draft) -> list[float]:
         """For each token the probability that it is accepted when those before it are."""
         bias = self._bias
-        return [_shifted(self._mean(draft, at), bias) for at in range(len(draft.tokens))]
+        if draft.confidences:
+            return [_shifted(self._by_confidence(stated), bias) for stated in draft.confidences]
+        return [_shifted(mean, bias) for mean in self._by_position(len(draft.tokens))]
 
     def learn(self, draft: Draft, kept: Sequence[int]) -> None:
         """The target went on with `kept`; compare as far as the draft can be judged by it."""
@@ -48,31 +55,35 @@ class Calibration:
             if not hit:
                 break
 
-    def _mean(self, draft: Draft, at: int) -> float:
-        if draft.confidences:
-            confidence = draft.confidences[at]
-            bucket = int(confidence * _BUCKETS)
-            hits, trials = self._hits[bucket], self._trials[bucket]
-        else:
-            confidence = _UNKNOWN
-            hits, trials = self._at_position(at)
-        return (hits + _PRIOR_WEIGHT * confidence) / (trials + _PRIOR_WEIGHT)
+    def _by_confidence(self, confidence: float) -> float:
+        bucket = int(confidence * _BUCKETS)
+        return (self._hits[bucket] + _PRIOR_WEIGHT * confidence) / (
+            self._trials[bucket] + _PRIOR_WEIGHT
+        )
 
-    def _at_position(self, at: int) -> tuple[float, float]:
-        if at < len(self._position_hits):
-            return self._position_hits[at], self._position_trials[at]
-        return 0.0, 0.0
+    def _by_position(self, length: int) -> list[float]:
+        """A position that was seldom reached is about as good as the one before it."""
+        means: list[float] = []
+        mean = _UNKNOWN
+        for at in range(length):
+            if at < len(self._position_hits):
+                mean = (self._position_hits[at] + _PRIOR_WEIGHT * mean) / (
+                    self._position_trials[at] + _PRIOR_WEIGHT
+                )
+            means.append(mean)
+        return means
 
     def _learn_one(self, draft: Draft, at: int, hit: bool) -> None:
-        expected = _shifted(self._mean(draft, at), self._bias)
-        self._bias = self._bias * _RELAX + _STEP * (hit - expected)
         if draft.confidences:
+            mean = self._by_confidence(draft.confidences[at])
             hits, trials, slot = self._hits, self._trials, int(draft.confidences[at] * _BUCKETS)
         else:
+            mean = self._by_position(at + 1)[at]
             hits, trials, slot = self._position_hits, self._position_trials, at
             while len(hits) <= at:
                 hits.append(0.0)
                 trials.append(0.0)
+        self._bias = self._bias * _RELAX + _STEP * (hit - _shifted(mean, self._bias))
         hits[slot] = hits[slot] * _FORGET + hit
         trials[slot] = trials[slot] * _FORGET + 1.0
 
@@ -94,16 +105,19 @@ class Prospect:
 
     def learn(self, draft: Draft, asked_for: int, kept: Sequence[int]) -> None:
         """`draft` answered a request for `asked_for` tokens; `kept` is what the target said."""
+        for means in (self._asked, self._proposed, self._judged, self._kept):
+            # Also positions that were not reached grow old.
+            means[:] = [_FORGET_PROSPECT * mean for mean in means]
         proposed = len(draft.tokens)
         for at in range(min(asked_for, proposed + 1, len(self._asked))):
-            self._asked[at] = self._asked[at] * _FORGET_PROSPECT + 1.0
-            self._proposed[at] = self._proposed[at] * _FORGET_PROSPECT + (at < proposed)
+            self._asked[at] += 1.0
+            self._proposed[at] += at < proposed
         for at, (token, said) in enumerate(zip(draft.tokens, kept, strict=False)):
             if at >= len(self._judged):
                 break
             hit = token == said
-            self._judged[at] = self._judged[at] * _FORGET_PROSPECT + 1.0
-            self._kept[at] = self._kept[at] * _FORGET_PROSPECT + hit
+            self._judged[at] += 1.0
+            self._kept[at] += hit
             if not hit:
                 break
 
@@ -125,11 +139,6 @@ class Prospect:
             accepted_so_far *= goes_on * accepted
             forecast.append((proposed_so_far, accepted_so_far))
         return forecast
-
-
-_FORGET_PROSPECT = 0.93
-"""About the last fifteen rounds count."""
-_PROSPECT_WEIGHT = 3.0
 
 
 def _shifted(probability: float, bias: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Protocol
@@ -16,10 +16,16 @@ _RATE_KEPT = 0.97
 _MARGIN = 0.03
 """Tokens per round that a draft must promise beyond plain decoding, against noise."""
 _TIME_KEPT = 0.9
-_EXPLORING_SHARE = 0.01
-"""Share of the time that may be lost on trying a dear drafter that promises nothing."""
-_FIRST_TRIALS = 3
-_TRIAL_LENGTH = 3
+_STAKE = 1.2
+"""Plain passes that an answer may lose to drafting at its beginning."""
+_STAKE_SHARE = 0.02
+"""Share of the time by which the stake grows."""
+_STAKE_MOST = 20.0
+"""Plain passes that gains can add up to."""
+_SHADOW_LENGTH = 4
+_FIRST_PAUSE, _LONGEST_PAUSE = 4, 48
+"""Rounds between two questions to a dear drafter that promises nothing; the pause doubles after
+each wrong answer and starts again after a right one."""
 _GUESSED_TOKEN_SHARE = 0.25
 """Time of a dear drafter's token as a share of a plain pass, before it was measured."""
 
@@ -60,7 +66,8 @@ class _Costly:
     calibration: Calibration = field(default_factory=Calibration)
     token_s: float = 0.0
     """Seconds for each token it proposes; 0.0 before it was measured."""
-    trials: int = 0
+    pause: int = _FIRST_PAUSE
+    waited: int = 0
     asked_for: int = 0
     draft: Draft = NO_DRAFT
 
@@ -82,6 +89,10 @@ class Controller:
     tokens have come lately: the seconds it takes could have yielded r * s tokens elsewhere. That
     is the choice which maximises the rate over many rounds. Plain decoding, one token for C(1), is
     always among the choices, and r is never taken below its rate.
+
+    Estimates can be wrong, so losses are bounded whatever they say: an answer starts with a stake
+    of about one plain pass, which grows by a small share of the time and by what drafting wins. A
+    round that would lose more than the stake if everything were rejected is not played.
     """
 
     def __init__(
@@ -91,15 +102,22 @@ class Controller:
         *,
         cost: CostCurve,
         draft_max: int = 16,
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
-        """cheap: drafters without a model, asked every round. costly: those with one."""
+        """cheap: drafters without a model, asked every round. costly: those with one.
+
+        cost: shared with whoever stores it. clock: seconds, to time proposals.
+        """
         self.cost = cost
+        self._clock = clock
         self.draft_max = draft_max
         self._cheap = [_Cheap(drafter) for drafter in cheap]
         self._costly = [_Costly(drafter, Prospect(draft_max)) for drafter in costly]
         self._tokens = 0.0
         self._seconds = 0.0
-        self._spare = 0.0
+        self._stake = 0.0
+        """Plain passes that may still be lost."""
+        self._drafting_s = 0.0
         self._expected = 1.0
         self._tallies: dict[str, _Tally] = {}
 
@@ -110,6 +128,7 @@ class Controller:
         for costly in self._costly:
             costly.drafter.begin(tokens)
             costly.draft = NO_DRAFT
+        self._stake = _STAKE
 
     @property
     def rate(self) -> float:
@@ -118,43 +137,46 @@ class Controller:
         return max(plain, self._tokens / self._seconds) if self._seconds else plain
 
     def propose(self, max_tokens: int) -> Draft:
-        most = min(max_tokens, self.draft_max)
         table = self.cost.table
         rate = self.rate
+        limit = min(max_tokens, self.draft_max)
+        most = self._affordable(limit, table)
+        self._drafting_s = 0.0
         plain = 1.0 - rate * table[1]
         best, best_draft, best_tokens = plain + _MARGIN, NO_DRAFT, 1.0
         for cheap in self._cheap:
-            draft = cheap.draft = cheap.drafter.propose(most)
-            if not draft.tokens:
+            # Also a draft that cannot be afforded is worth comparing with what will come.
+            draft = cheap.draft = cheap.drafter.propose(most or min(limit, _SHADOW_LENGTH))
+            if not most or not draft.tokens:
                 continue
             probabilities = cheap.calibration(draft.source).probabilities(draft)
             length, tokens, worth = _best_length(probabilities, table, rate)
             if worth > best:
                 best, best_draft, best_tokens = worth, draft.first(length), tokens
         for costly in self._costly:
-            costly.draft, costly.asked_for = NO_DRAFT, 0
-            length, worth = self._promise(costly, most, table, rate)
-            if worth <= best:
-                if best_draft.tokens or not self._may_try(costly, plain - worth):
-                    continue
-                length = min(_TRIAL_LENGTH, most)
-            draft = self._ask(costly, length, rate, table)
+            length = self._length_to_ask(costly, most, best)
+            if not length:
+                if limit and not best_draft.tokens and self._may_question(costly):
+                    self._ask(costly, 1)
+                continue
+            draft = self._ask(costly, length)
             if not draft.tokens:
                 continue
             # Its time is spent; what is left to choose is how much of it to verify.
             probabilities = costly.calibration.probabilities(draft)
             kept, tokens, worth = _best_length(probabilities, table, rate)
-            if worth > best or not best_draft.tokens:
+            if kept and (worth > best or not best_draft.tokens):
                 best, best_draft, best_tokens = worth, draft.first(kept), tokens
         self._expected = best_tokens
         return best_draft
 
     def observe(self, outcome: Round) -> None:
-        seconds = outcome.propose_s + outcome.verify_s + outcome.rollback_s
-        self.cost.observe(1 + outcome.drafted, outcome.verify_s + outcome.rollback_s)
+        target_s = outcome.verify_s + outcome.rollback_s
+        self.cost.observe(1 + outcome.drafted, target_s)
+        seconds = outcome.propose_s + target_s
         self._tokens = self._tokens * _RATE_KEPT + len(outcome.tokens)
         self._seconds = self._seconds * _RATE_KEPT + seconds
-        self._spare += _EXPLORING_SHARE * seconds
+        self._settle_stake(outcome)
         self._count(outcome, seconds)
         kept = outcome.tokens
         for cheap in self._cheap:
@@ -167,7 +189,10 @@ class Controller:
             if costly.asked_for:
                 costly.prospect.learn(costly.draft, costly.asked_for, kept)
                 costly.calibration.learn(costly.draft, kept)
+                right = costly.draft.tokens[:1] == kept[:1]
+                costly.pause = _FIRST_PAUSE if right else min(2 * costly.pause, _LONGEST_PAUSE)
                 costly.draft, costly.asked_for = NO_DRAFT, 0
+            costly.waited += 1
             costly.drafter.observe(kept, outcome.accepted)
 
     def explain(self) -> dict[str, Any]:
@@ -188,59 +213,59 @@ class Controller:
             "cost_ms": [round(1000.0 * seconds, 3) for seconds in self.cost.table[1:]],
         }
 
-    def _promise(
-        self, costly: _Costly, most: int, table: list[float], rate: float
-    ) -> tuple[int, float]:
-        """The best length to ask for, and what it is expected to be worth."""
-        token_s = costly.token_s or _GUESSED_TOKEN_SHARE * table[1]
-        best_length, best = 0, 1.0 - rate * table[1]
-        # One pass of the draft is spent also when it proposes nothing.
-        tokens, seconds = 1.0, table[1] + token_s
-        before = 1.0
-        for length, (proposed, accepted) in enumerate(costly.prospect.forecast(most), 1):
-            tokens += accepted
-            seconds += proposed * (table[length + 1] - table[length])
-            if length > 1:
-                seconds += before * token_s
-            before = proposed
-            worth = tokens - rate * seconds
-            if worth > best:
-                best_length, best = length, worth
-        return best_length, best
+    def _affordable(self, most: int, table: Sequence[float]) -> int:
+        """The longest draft whose rejection the stake would cover."""
+        bound = table[1] * (1.0 + self._stake)
+        length = 0
+        while length < most and table[length + 2] <= bound:
+            length += 1
+        return length
 
-    def _may_try(self, costly: _Costly, loss_tokens: float) -> bool:
-        """Whether to ask a dear drafter that promises nothing, only to learn."""
+    def _settle_stake(self, outcome: Round) -> None:
+        """Judged by C(n), not by this round's time, so that noise is neither gain nor loss."""
         plain_s = self.cost.table[1]
-        price = (costly.token_s or _GUESSED_TOKEN_SHARE * plain_s) * _TRIAL_LENGTH + (
-            self.cost.table[min(1 + _TRIAL_LENGTH, self.draft_max)] - plain_s
-        )
-        if costly.trials >= _FIRST_TRIALS and self._spare < price:
-            return False
-        if costly.trials >= _FIRST_TRIALS:
-            self._spare -= price
-        return True
+        lost_s = self._drafting_s
+        if outcome.drafted:
+            lost_s += self.cost.seconds(1 + outcome.drafted) - len(outcome.tokens) * plain_s
+        self._stake = min(self._stake + _STAKE_SHARE - lost_s / plain_s, _STAKE_MOST)
 
-    def _ask(self, costly: _Costly, length: int, rate: float, table: list[float]) -> Draft:
-        drafter = costly.drafter
+    def _length_to_ask(self, costly: _Costly, most: int, best: float) -> int:
+        """How many tokens to ask a dear drafter for; 0 when that does not pay."""
+        table = self.cost.table
+        token_s = self._token_s(costly)
+        bound = self._stake * table[1]
+        while most and table[1 + most] - table[1] + most * token_s > bound:
+            most -= 1
+        length, worth = _promise(costly.prospect, most, token_s, table, self.rate)
+        return length if worth > best else 0
+
+    def _may_question(self, costly: _Costly) -> bool:
+        """Whether to ask for one token that is not verified, only to see if it will be right."""
+        return costly.waited >= costly.pause and self._token_s(costly) <= (
+            self._stake * self.cost.table[1]
+        )
+
+    def _token_s(self, costly: _Costly) -> float:
+        return costly.token_s or _GUESSED_TOKEN_SHARE * self.cost.table[1]
+
+    def _ask(self, costly: _Costly, length: int) -> Draft:
+        drafter, table = costly.drafter, self.cost.table
         missing = drafter.n_missing
-        token_s = costly.token_s or _GUESSED_TOKEN_SHARE * table[1]
         # One more token pays while the chance that it is kept exceeds what its time is worth.
         slope = (table[-1] - table[1]) / (len(table) - 2)
-        drafter.stop_below = min(0.95, rate * (token_s + slope))
-        begun = perf_counter()
+        drafter.stop_below = min(0.95, self.rate * (self._token_s(costly) + slope))
+        begun = self._clock()
         draft = drafter.propose(length)
-        spent = perf_counter() - begun
-        costly.trials += 1
+        spent = self._clock() - begun
+        self._drafting_s += spent
+        costly.waited = 0
         costly.asked_for = length
         costly.draft = draft
         # Catching up on a long stretch is not the price of a token.
         if missing <= self.draft_max + 1:
             measured = spent / max(1, len(draft.tokens))
-            costly.token_s = (
-                measured
-                if not costly.token_s
-                else costly.token_s * _TIME_KEPT + measured * (1.0 - _TIME_KEPT)
-            )
+            kept = _TIME_KEPT if costly.token_s else 0.0
+            costly.token_s = costly.token_s * kept + measured * (1.0 - kept)
         return draft
 
     def _count(self, outcome: Round, seconds: float) -> None:
@@ -266,3 +291,22 @@ def _best_length(
         if worth > best:
             best_length, best_tokens, best = length, tokens, worth
     return best_length, best_tokens, best
+
+
+def _promise(
+    prospect: Prospect, most: int, token_s: float, table: Sequence[float], rate: float
+) -> tuple[int, float]:
+    """The best length to ask a dear drafter for, and what it is expected to be worth."""
+    best_length, best = 0, 1.0 - rate * table[1]
+    # One pass of the draft is spent also when it proposes nothing.
+    tokens, seconds, before = 1.0, table[1] + token_s, 1.0
+    for length, (proposed, accepted) in enumerate(prospect.forecast(most), 1):
+        tokens += accepted
+        seconds += proposed * (table[length + 1] - table[length])
+        if length > 1:
+            seconds += before * token_s
+        before = proposed
+        worth = tokens - rate * seconds
+        if worth > best:
+            best_length, best = length, worth
+    return best_length, best

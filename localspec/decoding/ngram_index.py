@@ -7,6 +7,9 @@ from collections.abc import Sequence
 LENGTHS = (1, 2, 3, 4, 6, 9, 14)
 """Lengths of the indexed n-grams; a match between two of them is found as the shorter one."""
 
+LONGEST_MATCH = 64
+"""Tokens up to which the length of a match is measured."""
+
 _MASK = 2**64 - 1
 _BASE = 0x9E3779B97F4A7C15
 
@@ -84,6 +87,21 @@ class NgramIndex:
             ends.append(end)
             end = previous[end]
         return ends
+
+    def match_length(self, end: int, at_least: int) -> int:
+        """How many tokens before `end` equal those at the end of the conversation.
+
+        Counted up to LONGEST_MATCH; `at_least` of them are known to be equal.
+        """
+        tokens = self.tokens
+        n_tokens = len(tokens)
+        most = min(LONGEST_MATCH, end)
+        if tokens[end - most : end] == tokens[n_tokens - most :]:
+            return most
+        length = at_least
+        while length < most and tokens[end - 1 - length] == tokens[n_tokens - 1 - length]:
+            length += 1
+        return length
 
     def longest(self) -> int:
         """The level of the longest n-gram at the end that occurred before; -1 when none did."""
