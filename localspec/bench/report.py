@@ -27,8 +27,8 @@ def sentence(comparison: Comparison, method: str = "auto") -> str:
     if group is None or group.speedup is None or group.worst is None:
         return "No answer was long enough to be timed."
     text = (
-        f"On this machine {group.method} is {group.speedup:.1f}× plain on average "
-        f"and {group.worst:.1f}× at worst"
+        f"On this machine {group.method} is {group.speedup:.2f}× plain on average "
+        f"and {group.worst:.2f}× at worst"
     )
     if group.worst_prompt and group.timed > 1:
         text += f" ({group.worst_prompt})"

@@ -59,7 +59,7 @@ def comparison(changed: int | None = None) -> Comparison:
 
 def test_the_sentence_names_mean_worst_and_where_it_comes_from() -> None:
     assert sentence(comparison()) == (
-        "On this machine auto is 1.9× plain on average and 1.0× at worst (t1); "
+        "On this machine auto is 1.90× plain on average and 1.00× at worst (t1); "
         "most of it comes from the draft model on code. "
         "Every answer was identical to plain decoding's."
     )
@@ -80,7 +80,7 @@ def test_the_sentence_gives_both_logits_where_they_are_known() -> None:
 
 def test_the_fastest_method_speaks_where_auto_was_not_measured() -> None:
     found = compare([sample("plain"), sample("ngram", rate=5.0), sample("model", rate=20.0)])
-    assert sentence(found).startswith("On this machine model is 2.0× plain")
+    assert sentence(found).startswith("On this machine model is 2.00× plain")
 
 
 def test_answers_too_short_to_time_are_said_to_be() -> None:
