@@ -1,0 +1,84 @@
+"""A whole benchmark on a real engine with tiny F32 models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from localspec.bench.contestants import Question
+from localspec.bench.methods import choose_methods
+from localspec.bench.prompt_text import PromptWriter
+from localspec.bench.runner import Plan
+from localspec.bench.session import BenchSession
+from localspec.bench.workloads import BenchPrompt, Workload
+from localspec.decoding.sampling import GREEDY
+from localspec.engine.client import EngineClient
+from localspec.engine.settings import ChatMessage, EngineSettings, GenerateRequest, ModelSettings
+from localspec.events import Answer
+
+pytestmark = pytest.mark.engine
+
+METHODS = ("ngram", "model", "auto", "ngram@2", "model@3")
+
+
+def workload() -> Workload:
+    prompts = (
+        BenchPrompt("one", "w", ("the cat and the hat and the cat",)),
+        BenchPrompt("two", "w", ("hello", "and again hello")),
+    )
+    return Workload("w", "w", 1, prompts)
+
+
+async def test_on_f32_every_method_gives_plain_decodings_answer(tiny: Callable[..., Path]) -> None:
+    settings = EngineSettings(
+        ModelSettings(tiny("llama"), gpu_layers=0),
+        draft=ModelSettings(tiny("llama", noise=0.05), gpu_layers=0),
+        n_ctx=512,
+        n_threads=1,
+        p_min=0.0,
+    )
+    plan = Plan((workload(),), max_tokens=24, repeats=2)
+    engine = await EngineClient.start(settings, lambda event: None)
+    try:
+        methods = choose_methods(METHODS, has_draft=True)
+        outcome = await BenchSession(engine, settings, plan, methods).run()
+    finally:
+        await engine.close()
+    assert outcome.finished
+    assert outcome.notices == ()
+    assert len(outcome.samples) == 2 * 2 * 6
+    assert outcome.comparison.methods == ("plain", *METHODS)
+    assert outcome.comparison.differences() == ()
+    model = outcome.comparison.of("model@3")
+    assert model is not None
+    assert model.tokens_per_round is not None
+    assert model.tokens_per_round > 1.0
+    assert len(model.drafted_per_position) == 3
+    assert model.speedup is not None
+    assert model.verify_share is not None
+
+
+async def test_the_prompt_written_for_other_programs_is_the_engines_own(
+    tiny: Callable[..., Path],
+) -> None:
+    path = tiny("llama")
+    messages = (ChatMessage("system", "be brief"), ChatMessage("user", "the cat"))
+    settings = EngineSettings(ModelSettings(path, gpu_layers=0), n_ctx=512, n_threads=1)
+    text = PromptWriter.of_file(path).write(Question(messages, max_tokens=1)).text
+    engine = await EngineClient.start(settings, lambda event: None)
+    try:
+        whole = GenerateRequest(messages=messages, sampling=GREEDY, max_tokens=8)
+        written = GenerateRequest(prompt=text, sampling=GREEDY, max_tokens=8)
+        answers = [await answer(engine, request) for request in (whole, written)]
+    finally:
+        await engine.close()
+    assert answers[0].prompt_tokens == answers[1].prompt_tokens
+    assert answers[0].tokens == answers[1].tokens
+
+
+async def answer(engine: EngineClient, request: GenerateRequest) -> Answer:
+    events = [event async for event in engine.generate(request)]
+    assert isinstance(events[-1], Answer)
+    return events[-1]
