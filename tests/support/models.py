@@ -1,4 +1,4 @@
-"""Real small models for tests: SmolLM2 from its wheel, and what llama.cpp's quantiser makes of it."""
+"""Real small models for tests: SmolLM2 and Gemma 3 from wheels, and requantised copies."""
 
 from __future__ import annotations
 
@@ -43,15 +43,17 @@ def smollm2_q4_0() -> Path:
 def _pulled(pair_id: str) -> Path:
     from localspec.catalog.load import load_catalog
     from localspec.hub.pull import plan_pull, pull
-    from localspec.hub.resolve import resolve
+    from localspec.hub.resolve import LocalFile, resolve
     from localspec.paths import Paths
 
     home = test_cache() / "home"
     paths = Paths(home / "config", home / "data", home / "cache")
     with FileLock(test_cache() / f"{pair_id}.lock"):
         resolved = resolve(pair_id, load_catalog(paths), paths)
-        pull(plan_pull(resolved, paths), lambda event: None)
-        return resolve(pair_id, load_catalog(paths), paths).target.path
+        if isinstance(resolved.target, LocalFile):
+            return resolved.target.path
+        (pulled,) = pull(plan_pull(resolved), lambda event: None)
+        return pulled.path
 
 
 def _made(name: str, make: Callable[[Path], None]) -> Path:
