@@ -24,11 +24,17 @@ class Method:
     method: str
     """The engine's method, one of DRAFT_METHODS."""
     draft_max: int | None = None
-    """Draft tokens in a round at most; None leaves the engine's setting."""
+    """Draft tokens in a round at most, all of them verified whatever that costs; None leaves
+    length and cap to the engine."""
 
     def apply(self, request: GenerateRequest) -> GenerateRequest:
         """`request`, to be answered by this method."""
-        return replace(request, method=self.method, draft_max=self.draft_max)
+        return replace(
+            request,
+            method=self.method,
+            draft_max=self.draft_max,
+            fixed_length=self.draft_max is not None,
+        )
 
     @property
     def needs_draft(self) -> bool:

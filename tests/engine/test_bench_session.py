@@ -11,7 +11,7 @@ from localspec.bench.contestants import Question
 from localspec.bench.methods import choose_methods
 from localspec.bench.prompt_text import PromptWriter
 from localspec.bench.runner import Plan
-from localspec.bench.session import BenchSession
+from localspec.bench.session import BenchSession, Outcome
 from localspec.bench.workloads import BenchPrompt, Workload
 from localspec.decoding.sampling import GREEDY
 from localspec.engine.client import EngineClient
@@ -31,7 +31,7 @@ def workload() -> Workload:
     return Workload("w", "w", 1, prompts)
 
 
-async def test_on_f32_every_method_gives_plain_decodings_answer(tiny: Callable[..., Path]) -> None:
+async def measured(tiny: Callable[..., Path], names: tuple[str, ...], repeats: int) -> Outcome:
     settings = EngineSettings(
         ModelSettings(tiny("llama"), gpu_layers=0),
         draft=ModelSettings(tiny("llama", noise=0.05), gpu_layers=0),
@@ -39,25 +39,37 @@ async def test_on_f32_every_method_gives_plain_decodings_answer(tiny: Callable[.
         n_threads=1,
         p_min=0.0,
     )
-    plan = Plan((workload(),), max_tokens=24, repeats=2)
+    plan = Plan((workload(),), max_tokens=24, repeats=repeats)
     engine = await EngineClient.start(settings, lambda event: None)
     try:
-        methods = choose_methods(METHODS, has_draft=True)
-        outcome = await BenchSession(engine, settings, plan, methods).run()
+        methods = choose_methods(names, has_draft=True)
+        return await BenchSession(engine, settings, plan, methods).run()
     finally:
         await engine.close()
+
+
+async def test_on_f32_every_method_gives_plain_decodings_answer(tiny: Callable[..., Path]) -> None:
+    outcome = await measured(tiny, METHODS, repeats=2)
     assert outcome.finished
     assert outcome.notices == ()
     assert len(outcome.samples) == 2 * 2 * 6
     assert outcome.comparison.methods == ("plain", *METHODS)
     assert outcome.comparison.differences() == ()
+
+
+async def test_counts_and_times_of_a_fixed_length_reach_the_comparison(
+    tiny: Callable[..., Path],
+) -> None:
+    outcome = await measured(tiny, ("model@3",), repeats=1)
     model = outcome.comparison.of("model@3")
     assert model is not None
+    assert len(model.drafted_per_position) == 3
     assert model.tokens_per_round is not None
     assert model.tokens_per_round > 1.0
-    assert len(model.drafted_per_position) == 3
-    assert model.speedup is not None
+    assert model.propose_share is not None
     assert model.verify_share is not None
+    assert 0.0 < model.propose_share + model.verify_share <= 1.0
+    assert model.prediction is not None
 
 
 async def test_the_prompt_written_for_other_programs_is_the_engines_own(

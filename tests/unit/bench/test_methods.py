@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from localspec.bench.methods import (
@@ -37,8 +39,12 @@ def test_other_names_are_refused(text: str) -> None:
 def test_a_method_sets_drafter_and_length_of_a_request_and_nothing_else() -> None:
     request = GenerateRequest(prompt="hello", max_tokens=7, fresh_caches=True)
     applied = parse_method("ngram@4").apply(request)
-    assert (applied.method, applied.draft_max) == ("ngram", 4)
-    assert (applied.prompt, applied.max_tokens, applied.fresh_caches) == ("hello", 7, True)
+    assert applied == replace(request, method="ngram", draft_max=4, fixed_length=True)
+
+
+def test_a_method_without_a_length_leaves_the_length_to_the_engine() -> None:
+    request = GenerateRequest(prompt="hello")
+    assert parse_method("ngram").apply(request) == replace(request, method="ngram")
 
 
 def test_plain_is_always_measured_and_first() -> None:
