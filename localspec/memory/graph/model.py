@@ -24,13 +24,16 @@ def build_graph(
     shapes: dict[str, tuple[int, ...]],
     batch: Batch,
     devices: Sequence[int] | None = None,
+    host: int = 0,
 ) -> Graph:
     """The graph of one pass over `batch`.
 
     devices: where each block of the trunk is computed, and last where the output is.
+    host: the device that looks embeddings up.
     """
     chosen = arch.trunk
     b = Builder(arch, shapes, batch)
+    b.graph.device = host
     tokens = b.input("tokens", batch.n_tokens, element=I32)
     x = b.rows(b.model_tensor("token_embd.weight"), tokens)
     b.expand(x)
@@ -39,7 +42,6 @@ def build_graph(
     if arch.name in _SCALED_EMBEDDING:
         x = b.node("scale", x)
     per_layer = _per_layer_inputs(b, x, tokens)
-    b.graph.device = 0
     b.expand(x)
     for index, layer in enumerate(chosen):
         b.at(layer.index)

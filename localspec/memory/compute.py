@@ -1,0 +1,65 @@
+"""Bytes of compute and output buffers by device."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from localspec.ggufmeta.architecture import Architecture
+from localspec.memory.graph.allocator import buffer_sizes
+from localspec.memory.graph.builder import Batch
+from localspec.memory.graph.model import build_graph
+from localspec.memory.graph.splits import add_copies
+from localspec.memory.placement import Placement
+from localspec.memory.request import ModelLoad
+from localspec.memory.weights import largest_left_on_host
+
+_Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+_ALIGNMENT = 32
+_GPU_ALIGNMENT = 128
+
+
+def compute_bytes(load: ModelLoad, placement: Placement) -> tuple[int, ...]:
+    """(n_devices,) the compute buffers of the largest pass; GPUs first, the host last."""
+    sizes = list(
+        _sizes(
+            load.architecture,
+            tuple((tensor.name, tensor.shape) for tensor in load.header.tensors),
+            batch_of(load),
+            (*placement.layers[: load.architecture.n_layer], placement.output),
+            placement.host,
+        )
+    )
+    if placement.is_partial or (load.experts_on_cpu and placement.on_gpu):
+        copied = largest_left_on_host(load, placement)
+        busiest = min(device for device in (*placement.layers, placement.output))
+        sizes[busiest] += copied
+    return tuple(sizes)
+
+
+def output_bytes(load: ModelLoad) -> int:
+    """The rows of logits a pass hands over, in host memory (llama-context.cpp output_reserve)."""
+    return load.architecture.n_vocab * load.n_outputs * 4
+
+
+def batch_of(load: ModelLoad) -> Batch:
+    """The pass that llama.cpp reserves for (llama-context.cpp sched_reserve)."""
+    return Batch(
+        n_tokens=load.ubatch,
+        n_outputs=min(load.n_outputs, load.ubatch),
+        cells=load.cells,
+        cells_swa=load.cells_swa,
+        flash_attn=load.flash_attn,
+        kv_type_k=load.kv_type,
+        kv_type_v=load.kv_type,
+        rollback_rows=load.rows_of_state // load.n_seq - 1,
+    )
+
+
+@lru_cache(maxsize=512)
+def _sizes(
+    architecture: Architecture, shapes: _Shapes, batch: Batch, devices: tuple[int, ...], host: int
+) -> tuple[int, ...]:
+    graph = build_graph(architecture, dict(shapes), batch, devices, host)
+    if host:
+        graph = add_copies(graph, host)
+    return tuple(buffer_sizes(graph, host + 1, _GPU_ALIGNMENT if host else _ALIGNMENT))

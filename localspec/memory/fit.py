@@ -1,0 +1,204 @@
+"""Answers: the largest context and the most GPU layers that fit, and what would free memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from localspec.ggufmeta.ggml_types import BY_NAME
+from localspec.memory.devices import Machine
+from localspec.memory.plan import Plan, estimate
+from localspec.memory.request import MAX_ROLLBACK_ROWS, ModelLoad
+from localspec.units import format_bytes
+
+CTX_STEP = 256
+Planner = Callable[[Sequence[ModelLoad]], Plan]
+"""How a set of loads becomes a plan: by estimate or by probe, on one machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """One change that makes it fit, or frees memory."""
+
+    change: str
+    """`--ctx 16384`: what to write, in the words of the command line."""
+    text: str
+    """What it costs."""
+    required: int
+    """Bytes on all devices together with this change."""
+    freed: int
+    """Bytes less than without it, on the device that is short."""
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SmallerFile:
+    """Another quantisation of the same repository."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The answer for one pair on one machine."""
+
+    plan: Plan
+    max_ctx: int
+    """The largest context that fits, a multiple of 256; 0 when none does."""
+    max_gpu_layers: int | None
+    """Most layers of the target on GPUs that fit; None without a GPU."""
+    suggestions: tuple[Suggestion, ...]
+
+
+def estimator(machine: Machine, projector: int = 0) -> Planner:
+    """Plans by estimate on `machine`."""
+    return lambda loads: estimate(loads, machine, projector)
+
+
+def answer(
+    loads: Sequence[ModelLoad],
+    planner: Planner,
+    *,
+    plan: Plan | None = None,
+    smaller: Sequence[SmallerFile] = (),
+) -> Fit:
+    """Everything `fit` tells about `loads`.
+
+    planner: for the searches; `plan` may bring the figures of a probe for the loads as asked.
+    """
+    asked = plan if plan is not None else planner(loads)
+    max_ctx = max_ctx_that_fits(loads, planner)
+    layers = max_gpu_layers(loads, planner) if asked.gpus else None
+    return Fit(asked, max_ctx, layers, suggest(loads, planner, asked, max_ctx, layers, smaller))
+
+
+def max_ctx_that_fits(loads: Sequence[ModelLoad], planner: Planner) -> int:
+    """The largest multiple of 256, up to the target's own context, with which everything fits."""
+    most = loads[0].architecture.n_ctx_train or loads[0].n_ctx
+    most = max(CTX_STEP, most // CTX_STEP * CTX_STEP)
+
+    def fits(steps: int) -> bool:
+        return planner(at_ctx(loads, steps * CTX_STEP)).fits
+
+    return _largest(most // CTX_STEP, fits) * CTX_STEP
+
+
+def max_gpu_layers(loads: Sequence[ModelLoad], planner: Planner) -> int:
+    """Most layers of the target on GPUs, the output counted as one, with which everything fits."""
+    most = len(loads[0].architecture.layers) + 1
+
+    def fits(layers: int) -> bool:
+        return planner((replace(loads[0], gpu_layers=layers), *loads[1:])).fits
+
+    return _largest(most, fits)
+
+
+def at_ctx(loads: Sequence[ModelLoad], n_ctx: int) -> tuple[ModelLoad, ...]:
+    """The same loads with another context for all of them."""
+    return tuple(load.with_ctx(n_ctx) for load in loads)
+
+
+def suggest(
+    loads: Sequence[ModelLoad],
+    planner: Planner,
+    asked: Plan,
+    max_ctx: int,
+    layers: int | None,
+    smaller: Sequence[SmallerFile] = (),
+) -> tuple[Suggestion, ...]:
+    """Changes that help, the cheapest that makes it fit first, then by what they free."""
+    found: list[tuple[int, Suggestion]] = []
+    before = _busiest(asked)
+    for price, (change, text, changed) in enumerate(_changes(loads, asked, max_ctx, layers), 1):
+        after = planner(changed)
+        freed = before - _busiest(after)
+        if after.fits > asked.fits or freed > 0:
+            found.append((price, Suggestion(change, text, after.required, freed, after.fits)))
+    for file in sorted(smaller, key=lambda file: -file.size):
+        freed = asked.weights - file.size - _draft_weights(asked)
+        if freed > 0:
+            enough = freed >= asked.shortfall
+            text = f"a smaller quantisation, {format_bytes(freed)} less, at some loss of quality"
+            suggestion = Suggestion(file.name, text, asked.required - freed, freed, enough)
+            found.append((5, suggestion))
+    found.sort(key=lambda item: (not item[1].fits, item[0] if item[1].fits else 0, -item[1].freed))
+    return tuple(suggestion for _, suggestion in found)
+
+
+def _changes(
+    loads: Sequence[ModelLoad], asked: Plan, max_ctx: int, layers: int | None
+) -> list[tuple[str, str, tuple[ModelLoad, ...]]]:
+    """Option, price in words, and the loads with it; cheapest price first."""
+    target = loads[0]
+    changes: list[tuple[str, str, tuple[ModelLoad, ...]]] = []
+    if target.flash_attn and BY_NAME[target.kv_type].size > BY_NAME["q8_0"].size / 32 * (
+        BY_NAME[target.kv_type].block
+    ):
+        changes.append(
+            (
+                "--kv-type q8_0",
+                "half the KV cache, hardly less exact",
+                tuple(replace(load, kv_type="q8_0") for load in loads),
+            )
+        )
+    if not target.flash_attn:
+        on = tuple(replace(load, flash_attn=True) for load in loads)
+        changes.append(("--flash-attn on", "the same text, less to compute with", on))
+    if target.ubatch > 128:
+        small = tuple(replace(load, n_ubatch=max(128, load.n_outputs)) for load in loads)
+        changes.append(("--ubatch 128", "long prompts are read more slowly", small))
+    if target.architecture.has_state and target.rows_of_state > 3:
+        rows = min(MAX_ROLLBACK_ROWS, target.rollback_rows)
+        short = (replace(target, rollback_rows=2, n_outputs=3), *loads[1:])
+        changes.append(
+            ("--draft-max 2", f"drafts of 2 tokens instead of {rows}: each row is a state", short)
+        )
+    smaller_ctx = max_ctx if 0 < max_ctx < target.n_ctx else target.n_ctx // 2
+    if CTX_STEP <= smaller_ctx < target.n_ctx:
+        text = f"{smaller_ctx} tokens of context instead of {target.n_ctx}"
+        changes.append((f"--ctx {smaller_ctx}", text, at_ctx(loads, smaller_ctx)))
+    if len(loads) > 1:
+        if asked.gpus and loads[1].gpu_layers != 0:
+            moved = (target, replace(loads[1], gpu_layers=0), *loads[2:])
+            changes.append(
+                ("--draft-gpu-layers 0", "the draft on the CPU, several times slower", moved)
+            )
+        changes.append(
+            ("--draft ngram", "no draft model: n-grams help on repetitive text only", (target,))
+        )
+    if asked.gpus and layers is not None and 0 < layers < len(target.architecture.layers) + 1:
+        fewer = (replace(target, gpu_layers=layers), *loads[1:])
+        text = f"the other {len(target.architecture.layers) + 1 - layers} layers on the CPU: slow"
+        changes.append((f"--gpu-layers {layers}", text, fewer))
+    return changes
+
+
+def _busiest(plan: Plan) -> int:
+    """Bytes on the devices that decide: the GPUs, or the host where there are none."""
+    if plan.gpus:
+        return sum(fit.required for fit in plan.gpus)
+    return plan.host.required
+
+
+def _draft_weights(plan: Plan) -> int:
+    return sum(
+        part.bytes
+        for fit in (*plan.gpus, plan.host)
+        for part in fit.parts
+        if part.kind == "weights" and part.model != "target"
+    )
+
+
+def _largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number from 1 to `most` for which `fits`, 0 when none; `fits` is monotone."""
+    if fits(most):
+        return most
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low

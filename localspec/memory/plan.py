@@ -1,0 +1,142 @@
+"""Everything that will be loaded, by device, model and kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from localspec.memory.cache import kv_bytes, recurrent_bytes
+from localspec.memory.compute import compute_bytes, output_bytes
+from localspec.memory.devices import Device, Machine
+from localspec.memory.placement import Placement, place
+from localspec.memory.request import ModelLoad
+from localspec.memory.weights import weights
+
+KINDS = ("weights", "kv", "recurrent", "compute", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One block of memory."""
+
+    model: str
+    """`target`, `draft` or `projector`."""
+    kind: str
+    """One of KINDS."""
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFit:
+    """One device with what goes into it."""
+
+    device: Device
+    parts: tuple[Part, ...]
+
+    @property
+    def required(self) -> int:
+        """Bytes this plan needs on the device, all models together."""
+        return sum(part.bytes for part in self.parts)
+
+    @property
+    def headroom(self) -> int:
+        """Bytes left over when everything is loaded; negative is what is missing."""
+        return self.device.usable - self.required
+
+    @property
+    def fits(self) -> bool:
+        return self.headroom >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What goes where."""
+
+    loads: tuple[ModelLoad, ...]
+    placements: tuple[Placement, ...]
+    gpus: tuple[DeviceFit, ...]
+    host: DeviceFit
+    source: str
+    """`estimate` or `probe`."""
+
+    @property
+    def fits(self) -> bool:
+        return self.shortfall == 0
+
+    @property
+    def shortfall(self) -> int:
+        """Bytes that are missing, all devices together; 0 when everything fits."""
+        missing = sum(max(0, -fit.headroom) for fit in self.gpus)
+        return missing + max(0, self.required_host - self.host.device.usable)
+
+    @property
+    def required(self) -> int:
+        """Bytes on all devices together."""
+        return sum(fit.required for fit in (*self.gpus, self.host))
+
+    @property
+    def required_host(self) -> int:
+        """Bytes of host memory; unified GPUs take theirs from the same."""
+        shared = sum(fit.required for fit in self.gpus if fit.device.unified)
+        return self.host.required + (shared if self.host.device.unified else 0)
+
+    @property
+    def n_ctx(self) -> int:
+        return self.loads[0].n_ctx
+
+    @property
+    def weights(self) -> int:
+        """Bytes of weights, all models and devices together."""
+        return sum(
+            part.bytes
+            for fit in (*self.gpus, self.host)
+            for part in fit.parts
+            if part.kind == "weights"
+        )
+
+
+def estimate(loads: Sequence[ModelLoad], machine: Machine, projector: int = 0) -> Plan:
+    """The plan by our own formulas, from headers alone.
+
+    projector: bytes of a multimodal projector's file that is loaded with the target.
+    """
+    placements, parts = [], []
+    for load in loads:
+        placement = place(load, [gpu.usable for gpu in machine.gpus])
+        placements.append(placement)
+        outputs = [0] * len(machine.devices)
+        outputs[-1] = output_bytes(load)
+        found = {
+            "weights": weights(load, placement).by_device,
+            "kv": kv_bytes(load, placement),
+            "recurrent": recurrent_bytes(load, placement),
+            "compute": compute_bytes(load, placement),
+            "output": outputs,
+        }
+        parts += [
+            (index, Part(load.role, kind, size))
+            for kind in KINDS
+            for index, size in enumerate(found[kind])
+        ]
+    if projector:
+        parts.append((0, Part("projector", "weights", projector)))
+    return assemble(loads, placements, machine, parts, "estimate")
+
+
+def assemble(
+    loads: Iterable[ModelLoad],
+    placements: Iterable[Placement],
+    machine: Machine,
+    parts: Iterable[tuple[int, Part]],
+    source: str,
+) -> Plan:
+    """A plan of parts, each with the index of its device; empty parts are left out."""
+    by_device: list[list[Part]] = [[] for _ in machine.devices]
+    for index, part in parts:
+        if part.bytes:
+            by_device[index].append(part)
+    fits = [
+        DeviceFit(device, tuple(found))
+        for device, found in zip(machine.devices, by_device, strict=True)
+    ]
+    return Plan(tuple(loads), tuple(placements), tuple(fits[:-1]), fits[-1], source)
