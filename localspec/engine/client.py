@@ -126,6 +126,10 @@ class EngineClient:
         found: dict[str, Any] = await self._ask(Explain)
         return found
 
+    def log_lines(self, count: int = 200) -> list[str]:
+        """The last lines of the native log, oldest first; empty when no child runs."""
+        return self._child.last_lines(count) if self._child is not None else []
+
     async def close(self) -> None:
         """End the child; what it learned is saved. May be called twice."""
         self._closed = True
