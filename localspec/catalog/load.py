@@ -59,10 +59,15 @@ def load_catalog(paths: Paths) -> Catalog:
 
     Raises ConfigError that lists every problem of the files at once.
     """
+    user_file = paths.user_catalog
+    return check_user_text(_read(user_file) if user_file.is_file() else "", paths)
+
+
+def check_user_text(text: str, paths: Paths) -> Catalog:
+    """The catalogue as it would be with `text` as the user's models.toml. Raises ConfigError."""
     base = _parse("models.toml of localspec", _packaged_text())
     user_file = paths.user_catalog
-    user = _parse(str(user_file), _read(user_file)) if user_file.is_file() else {}
-    user.setdefault("schema", base.get("schema"))
+    user = _parse(str(user_file), text)
     return build_catalog(overlay(base, user), user=user, user_file=user_file)
 
 

@@ -1,60 +1,136 @@
-"""`localspec list`: the catalogue, what is downloaded of it, and what else is here."""
+"""`localspec list`: the catalogue, what is downloaded of it, what else is here, what drafts."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from localspec.cli.drafts_table import show_drafts
 from localspec.cli.output import Output
 from localspec.units import format_file_size
 
 if TYPE_CHECKING:
+    from localspec.catalog.load import Catalog
     from localspec.hub.inventory import Row
+    from localspec.paths import Paths
 
 
 def command(
     output: Output,
-    filter: Annotated[
-        str, typer.Argument(metavar="[TEXT]", help="Only what has this text in its name.")
+    what: Annotated[
+        str,
+        typer.Argument(metavar="[TEXT]", help="Only what has this text in its name; or a folder."),
+    ] = "",
+    for_: Annotated[
+        str,
+        typer.Option("--for", metavar="MODEL", help="Show what could draft for this model."),
     ] = "",
     local: Annotated[
         bool, typer.Option("--local", help="Only what is on this machine, wholly or in part.")
     ] = False,
+    online: Annotated[
+        bool, typer.Option("--online/--offline", help="With --for: whether to ask the Hub too.")
+    ] = True,
 ) -> None:
     """Show the catalogue and the models on this machine."""
     from localspec.catalog.load import load_catalog
-    from localspec.hub.inventory import inventory
     from localspec.paths import user_paths
 
     paths = user_paths()
-    rows = [
+    catalog = load_catalog(paths)
+    if for_:
+        show_drafts(for_, catalog, paths, output, online=online)
+        return
+    rows = _rows(what, local, catalog, paths)
+    speedups = _measured(rows, paths)
+    output.document([_as_json(row, speedups.get(row.id)) for row in rows])
+    _show(rows, speedups, output)
+
+
+def _rows(what: str, local: bool, catalog: Catalog, paths: Paths) -> list[Row]:
+    from localspec.hub.inventory import inventory, model_rows
+    from localspec.hub.local_models import models_below
+
+    folder = Path(what).expanduser()
+    if what and folder.is_dir():
+        return model_rows(models_below(folder), paths)
+    return [
         row
-        for row in inventory(load_catalog(paths), paths)
-        if filter.lower() in row.id.lower() and (row.present or not local)
+        for row in inventory(catalog, paths)
+        if what.lower() in row.id.lower() and (row.present or not local)
     ]
-    output.document([_as_json(row) for row in rows])
+
+
+def _measured(rows: list[Row], paths: Paths) -> dict[str, float]:
+    """Speed-ups that `bench` measured on this machine."""
+    if not (paths.data / "bench").is_dir():
+        # Knowing the machine takes time; without a result there is nothing to know it for.
+        return {}
+    from localspec.bench.history import measured_speedups
+
+    return measured_speedups([row.id for row in rows], paths=paths)
+
+
+def _show(rows: list[Row], speedups: dict[str, float], output: Output) -> None:
+    if not rows:
+        output.note("nothing here")
+        return
     output.table(
-        ("PAIR", "METHOD", "SIZE", "DISK"),
-        [(row.id, row.shown_method, _size(row), row.disk_mark) for row in rows],
-        right=(2,),
+        ("MODEL", "METHOD", "SIZE", "DISK", "GAIN", "WHAT IT IS"),
+        [
+            (
+                row.id,
+                row.shown_method,
+                "?" if row.size is None else format_file_size(row.size),
+                row.disk_mark,
+                f"{speedups[row.id]:.2f}x" if row.id in speedups else "-",
+                _what(row),
+            )
+            for row in rows
+        ],
+        right=(2, 4),
     )
+    used = sum(file.size or 0 for file in _files_once(rows))
+    output.note(f"{format_file_size(used)} on this machine")
     if any(not row.built for row in rows):
         output.note("* this drafter is not built yet: the pair runs with the n-gram drafter")
 
 
-def _size(row: Row) -> str:
-    return "?" if row.size is None else format_file_size(row.size)
+def _files_once(rows: list[Row]) -> list[Any]:
+    """The files on this machine, a shared one once."""
+    return list({f.path: f for row in rows for f in row.files if f.on_disk}.values())
 
 
-def _as_json(row: Row) -> dict[str, Any]:
+def _what(row: Row) -> str:
+    """One clause: whose folder it lies in, what its header says, what was reported."""
+    places = {file.found_in for file in row.files if file.on_disk} - {"localspec", "path", None}
+    said = [f"in {place}" for place in sorted(filter(None, places))]
+    if row.header is not None:
+        header = row.header
+        said.append(header.problem or f"{header.architecture}, {_parameters(header.n_parameters)}")
+    if row.pair is not None and row.pair.reported is not None:
+        said.append(f"reported: {row.pair.reported.figure} ({row.pair.reported.source})")
+    return "; ".join(said)
+
+
+def _parameters(count: int) -> str:
+    return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
+
+
+def _as_json(row: Row, speedup: float | None) -> dict[str, Any]:
     return {
         "id": row.id,
         "method": row.method,
         "built": row.built,
         "target": row.target,
         "draft": row.draft,
+        "disk_use": row.disk_use,
         "fits": None,
         "headroom": None,
-        "measured_speedup": None,
+        "measured_speedup": speedup,
+        "reported": row.pair.reported if row.pair is not None else None,
+        "note": row.pair.note if row.pair is not None else "",
+        "header": row.header,
     }

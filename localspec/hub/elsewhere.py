@@ -51,7 +51,7 @@ def find_elsewhere(source: HubSource, sha256: str | None, size: int | None) -> F
 def repository_files(source: HubSource) -> list[str]:
     """Names of the GGUF files that the Hub cache has of a repository."""
     names: set[str] = set()
-    for _, cache in _hub_caches():
+    for _, cache in hub_caches():
         for snapshot in _snapshots(cache, source):
             names.update(path.relative_to(snapshot).as_posix() for path in snapshot.rglob("*.gguf"))
     return sorted(names)
@@ -59,16 +59,16 @@ def repository_files(source: HubSource) -> list[str]:
 
 def _candidates(source: HubSource, relative: Path, sha256: str | None) -> Iterator[FoundFile]:
     owner, _, name = source.repo.partition("/")
-    for label, cache in _hub_caches():
+    for label, cache in hub_caches():
         for snapshot in _snapshots(cache, source):
             path = snapshot / relative
             # The Hub's cache links to a file that is named by its hash.
             blob = path.resolve().name if path.is_symlink() else ""
             yield FoundFile(path, label, blob if _SHA256.fullmatch(blob) else None)
     if source.revision is None:
-        for folder in _lm_studio_folders():
+        for folder in lm_studio_folders():
             yield FoundFile(folder / owner / name / relative, "LM Studio")
-        for folder in _llama_cpp_folders():
+        for folder in llama_cpp_folders():
             flat = f"{owner}_{name}_{relative.as_posix()}".replace("/", "_")
             yield FoundFile(folder / flat, "llama.cpp")
     for folder in _ollama_folders():
@@ -93,7 +93,8 @@ def _snapshots(cache: Path, source: HubSource) -> Iterator[Path]:
         yield from sorted((repo / "snapshots").iterdir())
 
 
-def _hub_caches() -> Iterator[tuple[str, Path]]:
+def hub_caches() -> Iterator[tuple[str, Path]]:
+    """Caches in the Hub's layout, with whose they are."""
     home = Path(os.environ.get("HF_HOME") or _cache_home() / "huggingface").expanduser()
     named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     yield "Hub cache", Path(os.path.expandvars(named)).expanduser() if named else home / "hub"
@@ -101,7 +102,8 @@ def _hub_caches() -> Iterator[tuple[str, Path]]:
         yield "llama.cpp", Path(os.environ["LLAMA_CACHE"]).expanduser()
 
 
-def _lm_studio_folders() -> Iterator[Path]:
+def lm_studio_folders() -> Iterator[Path]:
+    """Folders of `owner/repo/file.gguf`."""
     home = Path.home() / ".lmstudio"
     pointer = Path.home() / ".lmstudio-home-pointer"
     if pointer.is_file():
@@ -114,7 +116,8 @@ def _lm_studio_folders() -> Iterator[Path]:
     yield Path.home() / ".cache" / "lm-studio" / "models"
 
 
-def _llama_cpp_folders() -> Iterator[Path]:
+def llama_cpp_folders() -> Iterator[Path]:
+    """Folders of `owner_repo_file.gguf`."""
     if os.environ.get("LLAMA_CACHE"):
         yield Path(os.environ["LLAMA_CACHE"]).expanduser()
     elif sys.platform == "darwin":
