@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log
+from math import exp
 
 from localspec.decoding.protocols import Draft
 
@@ -42,10 +42,10 @@ class Calibration:
 
     def probabilities(self, draft: Draft) -> list[float]:
         """For each token the probability that it is accepted when those before it are."""
-        bias = self._bias
+        factor = exp(self._bias)
         if draft.confidences:
-            return [_shifted(self._by_confidence(stated), bias) for stated in draft.confidences]
-        return [_shifted(mean, bias) for mean in self._by_position(len(draft.tokens))]
+            return [_shifted(self._by_confidence(stated), factor) for stated in draft.confidences]
+        return [_shifted(mean, factor) for mean in self._by_position(len(draft.tokens))]
 
     def learn(self, draft: Draft, kept: Sequence[int]) -> None:
         """The target went on with `kept`; compare as far as the draft can be judged by it."""
@@ -83,7 +83,7 @@ class Calibration:
             while len(hits) <= at:
                 hits.append(0.0)
                 trials.append(0.0)
-        self._bias = self._bias * _RELAX + _STEP * (hit - _shifted(mean, self._bias))
+        self._bias = self._bias * _RELAX + _STEP * (hit - _shifted(mean, exp(self._bias)))
         hits[slot] = hits[slot] * _FORGET + hit
         trials[slot] = trials[slot] * _FORGET + 1.0
 
@@ -141,8 +141,8 @@ class Prospect:
         return forecast
 
 
-def _shifted(probability: float, bias: float) -> float:
-    """`probability` moved by `bias` in log odds, kept away from certainty."""
+def _shifted(probability: float, factor: float) -> float:
+    """`probability` with its odds multiplied by `factor`, kept away from certainty."""
     clipped = min(max(probability, _LEAST), _MOST)
-    odds = exp(min(max(log(clipped / (1.0 - clipped)) + bias, -8.0), 8.0))
+    odds = clipped / (1.0 - clipped) * factor
     return min(odds / (1.0 + odds), _MOST)

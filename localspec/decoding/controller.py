@@ -23,6 +23,8 @@ _STAKE_SHARE = 0.02
 _STAKE_MOST = 20.0
 """Plain passes that gains can add up to."""
 _SHADOW_LENGTH = 4
+_ENOUGH = 0.7
+"""Share of the possible tokens that makes asking further drafters a waste of time."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 4, 48
 """Rounds between two questions to a dear drafter that promises nothing; the pause doubles after
 each wrong answer and starts again after a right one."""
@@ -145,6 +147,9 @@ class Controller:
         plain = 1.0 - rate * table[1]
         best, best_draft, best_tokens = plain + _MARGIN, NO_DRAFT, 1.0
         for cheap in self._cheap:
+            if best_tokens > _ENOUGH * (1 + most):
+                cheap.draft = NO_DRAFT
+                continue
             # Also a draft that cannot be afforded is worth comparing with what will come.
             draft = cheap.draft = cheap.drafter.propose(most or min(limit, _SHADOW_LENGTH))
             if not most or not draft.tokens:

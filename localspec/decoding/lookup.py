@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from localspec.decoding.lookup_cache import DEFAULT_MAX_NGRAMS, NGRAM_MAX, LookupCache
 from localspec.decoding.protocols import NO_DRAFT, Draft
@@ -92,21 +92,31 @@ class LookupDrafter:
         """Token, confidence and n-gram length of the best guess after `tail`."""
         for length in range(len(tail), 0, -1):
             ngram = tuple(tail[len(tail) - length :])
-            context = self.context.followers(ngram)
-            dynamic = self.dynamic.followers(ngram)
-            static = self.static.followers(ngram)
-            if not (context or dynamic or static):
-                continue
-            weights: dict[int, float] = {}
-            for followers, weight in (
-                (context, _CONTEXT_WEIGHT),
-                (dynamic, _DYNAMIC_WEIGHT),
-                (static, _STATIC_WEIGHT),
-            ):
-                for token, count in followers.items():
-                    weights[token] = weights.get(token, 0.0) + weight * count
-            token = max(weights, key=weights.__getitem__)
-            total = sum(weights.values())
-            confidence = (weights[token] + _PRIOR_WEIGHT * _PRIOR[length]) / (total + _PRIOR_WEIGHT)
-            return token, confidence, length
+            known = [
+                (followers, weight)
+                for followers, weight in (
+                    (self.context.followers(ngram), _CONTEXT_WEIGHT),
+                    (self.dynamic.followers(ngram), _DYNAMIC_WEIGHT),
+                    (self.static.followers(ngram), _STATIC_WEIGHT),
+                )
+                if followers
+            ]
+            if known:
+                token, best, total = _heaviest(known)
+                confidence = (best + _PRIOR_WEIGHT * _PRIOR[length]) / (total + _PRIOR_WEIGHT)
+                return token, confidence, length
         return None
+
+
+def _heaviest(known: list[tuple[Mapping[int, int], float]]) -> tuple[int, float, float]:
+    """The token with the most weighted sightings, their weight, and that of all tokens."""
+    if len(known) == 1:
+        followers, weight = known[0]
+        token = max(followers, key=followers.__getitem__)
+        return token, weight * followers[token], weight * sum(followers.values())
+    weights: dict[int, float] = {}
+    for followers, weight in known:
+        for token, count in followers.items():
+            weights[token] = weights.get(token, 0.0) + weight * count
+    token = max(weights, key=weights.__getitem__)
+    return token, weights[token], sum(weights.values())

@@ -1,0 +1,157 @@
+"""Choices of the controller, round by round."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from localspec.decoding.controller import Controller
+from localspec.decoding.cost_curve import CostCurve
+from localspec.decoding.protocols import NO_DRAFT, Draft, Round
+from tests.support.controller_simulation import Clock, SimulatedDrafter, answer_seconds
+
+FLAT = {1: 0.010, 17: 0.011}
+STEEP = {1: 0.010, 2: 0.025, 17: 0.250}
+
+
+def controller(
+    right: list[bool],
+    cost: dict[int, float],
+    *,
+    token_s: float = 0.0,
+    stated: float = 0.0,
+    draft_max: int = 16,
+) -> tuple[Controller, SimulatedDrafter, Clock]:
+    clock = Clock()
+    confidences = [stated] * len(right) if stated else ()
+    drafter = SimulatedDrafter(right, clock, "simulated", token_s, confidences)
+    curve = CostCurve(cost)
+    if token_s:
+        made = Controller([], [drafter], cost=curve, draft_max=draft_max, clock=clock)
+    else:
+        made = Controller([drafter], cost=curve, draft_max=draft_max, clock=clock)
+    made.begin([0])
+    return made, drafter, clock
+
+
+def play(made: Controller, draft: Draft, place: int, accepted: int, cost: dict[int, float]) -> int:
+    tokens = tuple(range(place, place + accepted + 1))
+    seconds = CostCurve(cost).seconds(1 + len(draft))
+    made.observe(Round(tokens, accepted, len(draft), draft.source, draft, 0.0, seconds, 0.0))
+    return place + len(tokens)
+
+
+def test_a_sure_draft_is_taken_whole_where_width_costs_nothing() -> None:
+    made, _, _ = controller([True] * 100, FLAT, stated=0.97)
+    assert len(made.propose(16)) == 16
+
+
+def test_the_same_draft_is_left_where_width_costs_too_much() -> None:
+    made, _, _ = controller([True] * 100, STEEP, stated=0.97)
+    assert made.propose(16) is NO_DRAFT
+
+
+def test_a_doubtful_draft_is_cut_where_it_no_longer_pays() -> None:
+    made, drafter, _ = controller([True] * 100, {1: 0.010, 17: 0.030}, stated=0.6)
+    assert 0 < len(made.propose(16)) < 8
+    assert drafter.asked[0] > len(made.propose(16))
+
+
+def test_neither_draft_max_nor_the_wanted_tokens_are_exceeded() -> None:
+    made, _, _ = controller([True] * 100, FLAT, stated=0.97, draft_max=5)
+    assert len(made.propose(16)) == 5
+    assert len(made.propose(3)) == 3
+
+
+def test_plain_rounds_teach_what_a_draft_would_have_won() -> None:
+    """It proposes nothing while the drafter looks bad, sees that it is right, and begins."""
+    cost = {1: 0.010, 17: 0.050}
+    made, _, _ = controller([True] * 400, cost, stated=0.15)
+    place, plain_rounds = 1, 0
+    while not (draft := made.propose(16)).tokens:
+        place = play(made, draft, place, 0, cost)
+        plain_rounds += 1
+        assert plain_rounds < 100
+    assert plain_rounds > 1
+
+
+def test_a_wrong_drafter_is_given_up_within_a_few_rounds() -> None:
+    cost = {1: 0.010, 17: 0.050}
+    made, _, _ = controller([False] * 400, cost, stated=0.9)
+    place, drafted_in = 1, []
+    for number in range(100):
+        draft = made.propose(16)
+        if draft.tokens:
+            drafted_in.append(number)
+        place = play(made, draft, place, 0, cost)
+    assert 1 <= len(drafted_in) <= 12
+    assert drafted_in[-1] < 40
+
+
+def test_an_answer_can_lose_no_more_than_its_stake_to_rejected_drafts() -> None:
+    """Every draft is rejected although the drafter swears by it, answer after answer."""
+    cost = {1: 0.010, 17: 0.100}
+    made, _, _ = controller([False] * 400, cost, stated=0.99)
+    curve = CostCurve(cost)
+    for _ in range(5):
+        made.begin([0])
+        lost = 0.0
+        for place in range(1, 60):
+            draft = made.propose(16)
+            lost += curve.seconds(1 + len(draft)) - curve.seconds(1)
+            play(made, draft, place, 0, cost)
+        assert lost <= 0.010 * (1.2 + 0.02 * 60) + 1e-9
+
+
+def test_a_dear_drafter_is_not_asked_when_it_was_always_wrong() -> None:
+    cost = {1: 0.010, 17: 0.020}
+    made, drafter, clock = controller([False] * 2000, cost, token_s=0.005)
+    place = 1
+    for _ in range(400):
+        place = play(made, made.propose(16), place, 0, cost)
+    assert len(drafter.asked) < 25
+    assert clock.seconds < 0.03 * 400 * 0.010
+
+
+def test_a_dear_drafter_that_became_good_is_found_again() -> None:
+    cost = {1: 0.010, 17: 0.012}
+    right = [False] * 200 + [True] * 800
+    made, drafter, clock = controller(right, cost, token_s=0.001)
+    seconds = answer_seconds(
+        made, lambda width: CostCurve(cost).seconds(width) / 0.010, clock, 1, 900
+    )
+    assert seconds < 0.65 * 900 * 0.010
+    assert max(drafter.asked[-10:]) > 4
+
+
+def test_the_most_promising_of_several_drafters_is_taken() -> None:
+    clock = Clock()
+    good = SimulatedDrafter([True] * 300, clock, "good")
+    bad = SimulatedDrafter([False] * 300, clock, "bad")
+    made = Controller([bad, good], cost=CostCurve(FLAT), clock=clock)
+    answer_seconds(made, lambda width: 1.0 + 0.01 * width, clock, 1, 250)
+    choices = made.explain()["choices"]
+    assert choices["good"]["rounds"] > 3 * choices.get("bad", {"rounds": 0})["rounds"]
+
+
+def test_the_explanation_is_json_and_adds_up() -> None:
+    made, _, clock = controller([place % 5 > 0 for place in range(400)], FLAT, stated=0.8)
+    answer_seconds(made, lambda width: 1.0 + 0.01 * width, clock, 1, 300)
+    explained = json.loads(json.dumps(made.explain()))
+    simulated = explained["choices"]["simulated"]
+    assert sum(c["rounds"] * c["tokens_per_round"] for c in explained["choices"].values()) == (
+        pytest.approx(299)
+    )
+    assert simulated["gain"] > 2.0
+    assert simulated["expected_tokens_per_round"] == pytest.approx(
+        simulated["tokens_per_round"], rel=0.4
+    )
+    assert len(explained["cost_ms"]) == 17
+    assert explained["rate"] > explained["plain_rate"]
+
+
+def test_without_drafters_it_is_plain_decoding() -> None:
+    made = Controller([], cost=CostCurve(FLAT))
+    made.begin([0])
+    assert made.propose(8) is NO_DRAFT
