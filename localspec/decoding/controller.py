@@ -147,7 +147,7 @@ class Controller:
         plain = 1.0 - rate * table[1]
         best, best_draft, best_tokens = plain + _MARGIN, NO_DRAFT, 1.0
         for cheap in self._cheap:
-            if best_tokens > _ENOUGH * (1 + most):
+            if best_draft.tokens and best_tokens > _ENOUGH * (1 + most):
                 cheap.draft = NO_DRAFT
                 continue
             # Also a draft that cannot be afforded is worth comparing with what will come.
