@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from localspec.engine.child import Child
@@ -79,7 +79,7 @@ class EngineClient:
         """Process id of the child; None when there is none."""
         return self._child.pid if self._child else None
 
-    async def generate(self, request: GenerateRequest) -> AsyncIterator[GenerationEvent]:
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[GenerationEvent, None]:
         """Events of one answer; the last is the Answer. Requests wait for each other.
 
         Leaving the iteration early cancels the answer. Raises what the session raised.

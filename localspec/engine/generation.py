@@ -104,6 +104,9 @@ class Generation:
 
     def _build_prompt(self) -> tuple[list[int], str]:
         prompt, text = self._builder.build(self._request)
+        notice = self._builder.take_notice()
+        if notice is not None:
+            self._emit(notice)
         n_ctx = self._context.n_ctx
         if len(prompt) < n_ctx:
             return prompt, text

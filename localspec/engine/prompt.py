@@ -20,8 +20,7 @@ class PromptBuilder:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._template: ChatTemplate | None = None
-        self.notice: Notice | None = None
-        """What to tell about the template, known after its first use."""
+        self._notice: Notice | None = None
 
     def build(self, request: GenerateRequest) -> tuple[list[int], str]:
         """Token ids of the prompt, and its text ("" when tokens were given).
@@ -44,6 +43,11 @@ class PromptBuilder:
             raise UsageError("the prompt has no tokens")
         return tokens, text
 
+    def take_notice(self) -> Notice | None:
+        """What to tell about the template: once, after its first use."""
+        notice, self._notice = self._notice, None
+        return notice
+
     def render(
         self,
         messages: Sequence[ChatMessage],
@@ -63,7 +67,7 @@ class PromptBuilder:
     def _templated(self) -> ChatTemplate:
         if self._template is None:
             vocabulary = self._model.vocabulary
-            self._template, self.notice = template_for(
+            self._template, self._notice = template_for(
                 self._model.metadata("tokenizer.chat_template"),
                 vocabulary.text_of(vocabulary.bos),
                 vocabulary.text_of(vocabulary.eos),

@@ -159,6 +159,10 @@ class Sampler:
         token = _argmax(context, row) if self._is_argmax else self._draw(logits, obey=False)
         if not self._obeys(token):
             token = self._draw(logits, obey=True)
+            # A bias may forbid all that the grammar allows; llama.cpp aborts the process when a
+            # grammar is told a token that breaks it.
+            if not self._obeys(token):
+                raise _dead_end()
         lib.llama_sampler_accept(self._grammar, token)
         if self._chain:
             lib.llama_sampler_accept(self._chain, token)
@@ -181,16 +185,20 @@ class Sampler:
             lib.llama_sampler_apply(self._grammar, ctypes.byref(array))
             best = int(candidates["logit"].argmax())
             if candidates["logit"][best] == -math.inf:
-                raise SamplerError(
-                    "the grammar allows none of the model's tokens here",
-                    hint="it must let the answer end, and its characters must exist as tokens",
-                )
+                raise _dead_end()
             if self._is_argmax:
                 return int(candidates["id"][best])
         lib.llama_sampler_apply(self._chain, ctypes.byref(array))
         if not 0 <= array.selected < array.size:
             raise SamplerError("the sampler chain chose no token")
         return int(array.data[array.selected].id)
+
+
+def _dead_end() -> SamplerError:
+    return SamplerError(
+        "the grammar allows none of the model's tokens here",
+        hint="it must let the answer end, and its characters must exist as tokens",
+    )
 
 
 def _argmax(context: Context, row: int) -> int:
