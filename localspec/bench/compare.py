@@ -35,6 +35,7 @@ def compare(
         raise ValueError("cold and warm samples cannot be compared with each other")
     methods = tuple(dict.fromkeys(_baseline_first(samples)))
     workloads = tuple(dict.fromkeys(sample.workload for sample in samples))
+    repeats = len({sample.repeat for sample in samples})
     replies: dict[tuple[str, str], dict[int, Reply]] = {}
     place: dict[str, str] = {}
     for sample in samples:
@@ -46,17 +47,18 @@ def compare(
         for prompt in place
         if (own := replies.get((method, prompt))) and (plain := replies.get((methods[0], prompt)))
     )
+    noise = _noise(prompts, methods[0]) if repeats > 1 else {}
     plain_token_s = {p.prompt: 1.0 / p.rate for p in prompts if p.method == methods[0] and p.rate}
     groups = []
     summary = []
     for method in methods:
         mine = [p for p in prompts if p.method == method]
         if mine:
-            summary.append(_group(method, "", mine, plain_token_s))
+            summary.append(_group(method, "", mine, plain_token_s, noise))
         for workload in workloads:
             part = [p for p in mine if p.workload == workload]
             if part:
-                groups.append(_group(method, workload, part, plain_token_s))
+                groups.append(_group(method, workload, part, plain_token_s, noise))
     return Comparison(methods, workloads, prompts, tuple(groups), tuple(summary))
 
 
@@ -132,7 +134,11 @@ def _prompt_result(
 
 
 def _group(
-    method: str, workload: str, prompts: Sequence[PromptResult], plain_token_s: Mapping[str, float]
+    method: str,
+    workload: str,
+    prompts: Sequence[PromptResult],
+    plain_token_s: Mapping[str, float],
+    noise: Mapping[tuple[str, str], float],
 ) -> GroupResult:
     ratios = [(p.speedup, p) for p in prompts if p.speedup is not None]
     timed = [p for _, p in ratios]
@@ -144,6 +150,7 @@ def _group(
     decode_s = sum(p.decode_s for p in timed)
     drafted = sum(p.drafted for p in timed)
     plain_seconds = sum(p.decode_tokens * plain_token_s.get(p.prompt, 0.0) for p in timed)
+    spreads = [noise[method, p.prompt] for p in timed if (method, p.prompt) in noise]
     shares = (total.propose_s / decode_s, total.verify_s / decode_s) if total and decode_s else None
     return GroupResult(
         method=method,
@@ -156,7 +163,7 @@ def _group(
         worst_prompt=worst[1].prompt if worst else "",
         best=best[0] if best else None,
         best_prompt=best[1].prompt if best else "",
-        noise=median([_noise(p) for p in timed]) if timed else None,
+        noise=median(spreads) if spreads else None,
         acceptance_rate=sum(p.accepted for p in timed) / drafted if drafted else 0.0,
         tokens_per_round=total.tokens_per_round if total else None,
         accepted_per_position=total.accepted_per_position if total else (),
@@ -171,10 +178,17 @@ def _group(
     )
 
 
-def _noise(prompt: PromptResult) -> float:
-    if not prompt.speedup or prompt.speedup_low is None or prompt.speedup_high is None:
-        return 0.0
-    return (prompt.speedup_high - prompt.speedup_low) / prompt.speedup
+def _noise(prompts: Iterable[PromptResult], baseline: str) -> dict[tuple[str, str], float]:
+    """How far the repeats of each method and prompt lie apart, relative to their median."""
+    found: dict[tuple[str, str], float] = {}
+    for p in prompts:
+        low, middle, high = p.speedup_low, p.speedup, p.speedup_high
+        if p.method == baseline:
+            # Its speed-up is 1.0 by definition; what varies is the machine.
+            low, middle, high = p.rate_low, p.rate, p.rate_high
+        if low is not None and middle and high is not None:
+            found[p.method, p.prompt] = (high - low) / middle
+    return found
 
 
 def _sum(method: str, parts: Iterable[Speculation | None]) -> Speculation | None:

@@ -69,7 +69,8 @@ class GroupResult:
     best: float | None
     best_prompt: str
     noise: float | None
-    """Median over prompts of (highest − lowest ratio) / median ratio among the repeats."""
+    """Median over prompts of (highest − lowest) / median among the repeats: of the speed-up, or of
+    plain decoding's own rate. None where there was one repeat."""
     acceptance_rate: float
     """Accepted / drafted; 0.0 when nothing was drafted."""
     tokens_per_round: float | None

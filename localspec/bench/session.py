@@ -18,6 +18,9 @@ from localspec.bench.server_methods import BEST
 from localspec.engine.settings import EngineSettings
 from localspec.events import Notice
 
+NOISY = 0.1
+"""Half the spread of plain decoding's rate, relative to it, from which a result is doubtful."""
+
 
 @dataclass(frozen=True, slots=True)
 class Against:
@@ -111,7 +114,7 @@ class BenchSession:
             comparison=comparison,
             warm=compare(warm, shortest=shortest) if warm else None,
             versus=_versus(comparison),
-            notices=prompt_notices(samples),
+            notices=(*prompt_notices(samples), *noise_notices(comparison)),
             finished=not self._run.cancelled,
         )
 
@@ -133,6 +136,19 @@ def prompt_notices(samples: Sequence[Sample]) -> tuple[Notice, ...]:
                     ),
                 )
     return ()
+
+
+def noise_notices(comparison: Comparison) -> tuple[Notice, ...]:
+    """A warning when plain decoding's own speed changed a lot from repeat to repeat."""
+    plain = comparison.of(PLAIN_NAME)
+    if plain is None or plain.noise is None or plain.noise / 2 < NOISY:
+        return ()
+    return (
+        Notice(
+            f"plain decoding's own speed varied by ±{plain.noise * 50:.0f} % between repeats",
+            hint="something else used this machine; measure again when it is quiet",
+        ),
+    )
 
 
 def _plain_replies(samples: Sequence[Sample]) -> dict[str, Reply]:

@@ -9,6 +9,7 @@ from localspec.bench.contestants import EngineContestant, Question
 from localspec.bench.differences import Difference, first_difference, with_logits
 from localspec.bench.methods import parse_method
 from localspec.bench.runner import BenchRun, Plan
+from localspec.bench.session import noise_notices
 from localspec.bench.workloads import BenchPrompt, Workload
 from localspec.engine.settings import ChatMessage
 from localspec.events import DrafterCounts, Speculation
@@ -36,6 +37,26 @@ def test_a_prompts_speedup_is_the_median_of_ratios_within_a_repeat() -> None:
     assert result.speedup_low == pytest.approx(2.0)
     assert result.speedup_high == pytest.approx(3.0)
     assert (result.rate, result.rate_low, result.rate_high) == pytest.approx((20.0, 10.0, 30.0))
+
+
+def test_noise_is_the_spread_of_repeats_and_unknown_for_one() -> None:
+    samples = [
+        sample("plain", rate=10.0, repeat=0),
+        sample("plain", rate=8.0, repeat=1),
+        sample("auto", rate=20.0, repeat=0),
+        sample("auto", rate=24.0, repeat=1),
+    ]
+    comparison = compare(samples)
+    plain, auto = comparison.of("plain"), comparison.of("auto")
+    assert plain is not None
+    assert auto is not None
+    assert plain.noise == pytest.approx(2.0 / 9.0)
+    assert auto.noise == pytest.approx(1.0 / 2.5)
+    (notice,) = noise_notices(comparison)
+    assert "±11 %" in notice.message
+    once = compare([s for s in samples if s.repeat == 0])
+    assert all(group.noise is None for group in once.summary)
+    assert noise_notices(once) == ()
 
 
 async def test_a_drifting_machine_does_not_bend_the_result() -> None:
