@@ -61,14 +61,13 @@ async def _stats(chat: Chat, argument: str) -> None:
     note(
         f"  {totals.answers} answers, {totals.tokens} tokens, {totals.tokens_per_second:.1f} tok/s"
     )
-    note(
-        f"  {totals.tokens_per_round:.2f} tokens per round; {totals.accepted} of "
-        f"{totals.drafted} draft tokens accepted ({totals.acceptance_rate:.0%})"
-    )
+    drafted = f"{totals.accepted} of {totals.drafted} draft tokens accepted"
+    share = f"{drafted} ({totals.acceptance_rate:.0%})" if totals.drafted else "nothing drafted"
+    note(f"  {totals.tokens_per_round:.2f} tokens per round; {share}")
     for name, counts in totals.by_drafter.items():
         if counts.drafted:
-            share = counts.accepted / counts.drafted
-            note(f"  {name}: {counts.accepted} of {counts.drafted} accepted ({share:.0%})")
+            rate = counts.accepted / counts.drafted
+            note(f"  {name}: {counts.accepted} of {counts.drafted} accepted ({rate:.0%})")
     last = totals.last.speculation
     positions = [
         f"{accepted / drafted:.0%}"

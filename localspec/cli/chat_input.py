@@ -64,6 +64,7 @@ def terminal_reader(
         prompt_continuation="  ",
         completer=CommandCompleter(),
         complete_while_typing=True,
+        reserve_space_for_menu=4,
         input=input,
         output=output,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import typing
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -57,9 +58,8 @@ class SectionedCommand(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         # Typer writes {MODEL} for what must be there; plain MODEL is how manuals have it.
-        return [
-            piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)
-        ]
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece.strip("{}").replace("[[", "[").replace("]]", "]") for piece in pieces]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
@@ -76,7 +76,7 @@ class SectionedCommand(TyperCommand):
             if parameter.name == "help":
                 heading, record = _EVERYWHERE, (record[0], "This text.")
             name = record[0] if is_option and parameter.is_flag else _left_column(parameter)
-            sections.setdefault(heading, []).append((name, record[1]))
+            sections.setdefault(heading, []).append((name, _right_column(record[1])))
         # What belongs to every command comes last.
         for heading in sorted(sections, key=lambda name: name == _EVERYWHERE):
             if sections[heading]:
@@ -88,8 +88,15 @@ def _left_column(parameter: Any) -> str:
     """`--temp NUMBER`, or the name of an argument."""
     metavar = parameter.metavar or parameter.name.upper()
     if parameter.param_type_name == "argument":
-        return str(metavar)
+        return str(metavar).strip("[]")
     return f"{', '.join(parameter.opts)} {metavar}"
+
+
+def _right_column(text: str) -> str:
+    """The help of a parameter, ranges in words; that it is required, the usage line shows."""
+    text = re.sub(r"\s*\[required\]$|; required(?=\]$)", "", text)
+    text = re.sub(r"([-\d.]+)<=x<=([-\d.]+)", r"\1 to \2", text)
+    return re.sub(r"x>=([-\d.]+)", r"at least \1", text)
 
 
 def parse(program: str, function: CommandFunction, arguments: Sequence[str]) -> Call:
