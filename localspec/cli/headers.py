@@ -1,0 +1,97 @@
+"""From MODEL and --draft to headers: of files that are here, or on the Hub without downloading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from localspec.cli.run_settings import DraftChoice
+from localspec.errors import DownloadError
+from localspec.ggufmeta.header import Header, split_name
+from localspec.paths import Paths
+
+if TYPE_CHECKING:
+    from localspec.catalog.load import Catalog
+    from localspec.hub.resolve import LocalFile, Missing, ResolvedPair
+
+
+@dataclass(frozen=True, slots=True)
+class FoundHeader:
+    """The header of one file, and where it came from."""
+
+    header: Header
+    path: Path | None
+    """The file, when it is on this machine."""
+    data: tuple[bytes, ...] = ()
+    """The beginning of each of its files, when it is not."""
+    source: object = None
+    """Its place on the Hub, when it is not here."""
+
+    def ghost(self, folder: Path) -> Path:
+        """A ghost of it in `folder`; the first file of a split model."""
+        from localspec.ggufmeta.ghost import ghost_model, write_ghost
+        from localspec.ggufmeta.source import BytesSource
+
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.path is not None:
+            return ghost_model(self.header, folder)
+        count = len(self.data)
+        first = folder / ("ghost.gguf" if count == 1 else f"ghost-00001-of-{count:05d}.gguf")
+        for number, (beginning, part) in enumerate(
+            zip(self.data, self.header.parts, strict=True), 1
+        ):
+            name = first.name if number == 1 else split_name(first.name, number)
+            write_ghost(BytesSource(beginning, part.name), part, folder / name)
+        return first
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPair:
+    """A pair of which only headers were read."""
+
+    resolved: ResolvedPair
+    target: FoundHeader
+    draft: FoundHeader | None
+
+
+def find_pair(name: str, draft: DraftChoice, catalog: Catalog, paths: Paths) -> FoundPair:
+    """The headers of `name` and of the draft that `draft` chooses.
+
+    Raises UsageError, BadModelFile, DownloadError.
+    """
+    from localspec.ggufmeta.runnable import refuse_unrunnable
+    from localspec.hub.resolve import resolve
+
+    resolved = resolve(name, catalog, paths)
+    if draft.model is not None:
+        resolved = replace(resolved, draft=resolve(draft.model, catalog, paths).target)
+    elif not draft.wants_model:
+        resolved = replace(resolved, draft=None)
+    target = find_header(resolved.target, paths)
+    refuse_unrunnable(target.header)
+    if resolved.draft is None:
+        return FoundPair(resolved, target, None)
+    found = find_header(resolved.draft, paths)
+    refuse_unrunnable(found.header)
+    return FoundPair(resolved, target, found)
+
+
+def find_header(file: LocalFile | Missing, paths: Paths) -> FoundHeader:
+    """The header of one file. Raises BadModelFile, DownloadError."""
+    from localspec.catalog.entries import HubSource
+    from localspec.ggufmeta.header import read_header
+    from localspec.hub.resolve import LocalFile
+
+    if isinstance(file, LocalFile):
+        return FoundHeader(read_header(file.path), file.path)
+    if not isinstance(file.source, HubSource):
+        raise DownloadError(
+            f"{file.name} is not here, and only its file tells what is in it",
+            hint=f"localspec pull {file.source}",
+        )
+    from localspec.hub.client import HubClient
+    from localspec.hub.remote_header import fetch_header
+
+    remote = fetch_header(file.source, HubClient(), paths.cache)
+    return FoundHeader(remote.header, None, remote.data, remote.source)
