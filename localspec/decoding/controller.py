@@ -10,19 +10,13 @@ from typing import Any, Protocol
 from localspec.decoding.acceptance import Calibration, Prospect
 from localspec.decoding.cost_curve import CostCurve
 from localspec.decoding.protocols import NO_DRAFT, Draft, Drafter, Round
+from localspec.decoding.stake import Stake
 
 _RATE_KEPT = 0.97
 """The rate of decoding is that of about the last thirty rounds."""
 _MARGIN = 0.03
 """Tokens per round that a draft must promise beyond plain decoding, against noise."""
 _TIME_KEPT = 0.9
-_STAKE = 1.2
-"""Plain passes that an answer may lose to drafting at its beginning."""
-_STAKE_SHARE = 0.02
-"""Share of the time by which the stake grows."""
-_STAKE_MOST = 20.0
-"""Plain passes that gains can add up to."""
-_SHADOW_LENGTH = 4
 _ENOUGH = 0.7
 """Share of the possible tokens that makes asking further drafters a waste of time."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 4, 48
@@ -92,9 +86,8 @@ class Controller:
     is the choice which maximises the rate over many rounds. Plain decoding, one token for C(1), is
     always among the choices, and r is never taken below its rate.
 
-    Estimates can be wrong, so losses are bounded whatever they say: an answer starts with a stake
-    of about one plain pass, which grows by a small share of the time and by what drafting wins. A
-    round that would lose more than the stake if everything were rejected is not played.
+    Estimates can be wrong, so losses are bounded whatever they say: a round that would lose more
+    than the answer's stake if everything were rejected is not played.
     """
 
     def __init__(
@@ -117,8 +110,7 @@ class Controller:
         self._costly = [_Costly(drafter, Prospect(draft_max)) for drafter in costly]
         self._tokens = 0.0
         self._seconds = 0.0
-        self._stake = 0.0
-        """Plain passes that may still be lost."""
+        self._stake = Stake()
         self._drafting_s = 0.0
         self._expected = 1.0
         self._tallies: dict[str, _Tally] = {}
@@ -130,7 +122,7 @@ class Controller:
         for costly in self._costly:
             costly.drafter.begin(tokens)
             costly.draft = NO_DRAFT
-        self._stake = _STAKE
+        self._stake.begin()
 
     @property
     def rate(self) -> float:
@@ -142,7 +134,7 @@ class Controller:
         table = self.cost.table
         rate = self.rate
         limit = min(max_tokens, self.draft_max)
-        most = self._affordable(limit, table)
+        most = self._stake.affordable(limit, table)
         self._drafting_s = 0.0
         plain = 1.0 - rate * table[1]
         best, best_draft, best_tokens = plain + _MARGIN, NO_DRAFT, 1.0
@@ -151,12 +143,16 @@ class Controller:
                 cheap.draft = NO_DRAFT
                 continue
             # Also a draft that cannot be afforded is worth comparing with what will come.
-            draft = cheap.draft = cheap.drafter.propose(most or min(limit, _SHADOW_LENGTH))
-            if not most or not draft.tokens:
+            draft = cheap.draft = cheap.drafter.propose(limit)
+            if not draft.tokens:
                 continue
             probabilities = cheap.calibration(draft.source).probabilities(draft)
             length, tokens, worth = _best_length(probabilities, table, rate)
-            if worth > best:
+            if length > most:
+                if worth > best:
+                    self._stake.rehearse(draft.tokens[:length], table[1 + length])
+                length, tokens, worth = _best_length(probabilities[:most], table, rate)
+            if length and worth > best:
                 best, best_draft, best_tokens = worth, draft.first(length), tokens
         for costly in self._costly:
             length = self._length_to_ask(costly, most, best)
@@ -181,7 +177,7 @@ class Controller:
         seconds = outcome.propose_s + target_s
         self._tokens = self._tokens * _RATE_KEPT + len(outcome.tokens)
         self._seconds = self._seconds * _RATE_KEPT + seconds
-        self._settle_stake(outcome)
+        self._settle(outcome)
         self._count(outcome, seconds)
         kept = outcome.tokens
         for cheap in self._cheap:
@@ -218,27 +214,20 @@ class Controller:
             "cost_ms": [round(1000.0 * seconds, 3) for seconds in self.cost.table[1:]],
         }
 
-    def _affordable(self, most: int, table: Sequence[float]) -> int:
-        """The longest draft whose rejection the stake would cover."""
-        bound = table[1] * (1.0 + self._stake)
-        length = 0
-        while length < most and table[length + 2] <= bound:
-            length += 1
-        return length
-
-    def _settle_stake(self, outcome: Round) -> None:
+    def _settle(self, outcome: Round) -> None:
         """Judged by C(n), not by this round's time, so that noise is neither gain nor loss."""
         plain_s = self.cost.table[1]
         lost_s = self._drafting_s
         if outcome.drafted:
             lost_s += self.cost.seconds(1 + outcome.drafted) - len(outcome.tokens) * plain_s
-        self._stake = min(self._stake + _STAKE_SHARE - lost_s / plain_s, _STAKE_MOST)
+        self._stake.settle(lost_s, plain_s)
+        self._stake.hear(outcome.tokens, plain_s)
 
     def _length_to_ask(self, costly: _Costly, most: int, best: float) -> int:
         """How many tokens to ask a dear drafter for; 0 when that does not pay."""
         table = self.cost.table
         token_s = self._token_s(costly)
-        bound = self._stake * table[1]
+        bound = self._stake.held * table[1]
         while most and table[1 + most] - table[1] + most * token_s > bound:
             most -= 1
         length, worth = _promise(costly.prospect, most, token_s, table, self.rate)
@@ -247,7 +236,7 @@ class Controller:
     def _may_question(self, costly: _Costly) -> bool:
         """Whether to ask for one token that is not verified, only to see if it will be right."""
         return costly.waited >= costly.pause and self._token_s(costly) <= (
-            self._stake * self.cost.table[1]
+            self._stake.held * self.cost.table[1]
         )
 
     def _token_s(self, costly: _Costly) -> float:
