@@ -51,8 +51,8 @@ class ProbeLog:
     """Whether model and context were created."""
 
 
-ProbeRunner = Callable[[ProbeRequest], ProbeLog]
-"""Runs one load somewhere safe (a child process). Raises EngineError or EngineCrashed."""
+ProbeRunner = Callable[[Sequence[ProbeRequest]], Sequence[ProbeLog]]
+"""Runs loads somewhere safe (a child process). Raises EngineError or EngineCrashed."""
 
 
 @dataclass(slots=True)
@@ -121,8 +121,8 @@ def probe(
     ghosts: the file to load for each of `loads`. Raises EngineError when llama.cpp refuses one.
     """
     placements, parts = [], []
-    for load, ghost in zip(loads, ghosts, strict=True):
-        answer = run(request_for(load, ghost))
+    requests = [request_for(load, ghost) for load, ghost in zip(loads, ghosts, strict=True)]
+    for load, answer in zip(loads, run(requests), strict=True):
         figures = parse_log(answer.lines)
         if not answer.ok or not figures.compute:
             raise EngineError(

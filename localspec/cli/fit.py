@@ -1,0 +1,183 @@
+"""`localspec fit`: will target and draft go into memory together?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from localspec.cli import options
+from localspec.cli.output import Output
+
+if TYPE_CHECKING:
+    from localspec.cli.fit_answers import Question
+
+_IMAGINE = "Another machine"
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[MODEL]...", help="As for `run`; several make a table."),
+]
+All = Annotated[bool, typer.Option("--all", help="Every pair of the catalogue, as a table.")]
+Vram = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE[,SIZE]",
+        help="Imagine cards of this memory, such as 24GiB or 24GiB,12GiB.",
+        rich_help_panel=_IMAGINE,
+    ),
+]
+Ram = Annotated[
+    str,
+    typer.Option(metavar="SIZE", help="Imagine this much host memory.", rich_help_panel=_IMAGINE),
+]
+Unified = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE", help="Imagine a Mac with this much memory.", rich_help_panel=_IMAGINE
+    ),
+]
+CardName = Annotated[
+    str,
+    typer.Option(
+        "--card",
+        metavar="NAME",
+        help="Imagine a known machine, such as rtx-4090 or m4-max-64.",
+        rich_help_panel=_IMAGINE,
+    ),
+]
+SourceOption = Annotated[
+    str,
+    typer.Option(
+        metavar="estimate|probe|auto",
+        help="Own formulas, llama.cpp itself, or the latter where it can run.",
+    ),
+]
+Mmproj = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Count this multimodal projector too.",
+        rich_help_panel=options.MEMORY,
+    ),
+]
+CpuMoe = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Keep the experts of the first N layers in host memory.",
+        rich_help_panel=options.MEMORY,
+    ),
+]
+TensorSplit = Annotated[
+    str,
+    typer.Option(
+        metavar="A,B",
+        help="Shares of the layers by card.  [default: by free memory]",
+        rich_help_panel=options.MEMORY,
+    ),
+]
+
+
+def command(
+    output: Output,
+    names: Names = None,
+    all_: All = False,
+    vram: Vram = "",
+    ram: Ram = "",
+    unified: Unified = "",
+    card: CardName = "",
+    source: SourceOption = "auto",
+    draft: options.Draft = "auto",
+    draft_max: options.DraftMax = None,
+    ctx: options.Ctx = "auto",
+    kv_type: options.KvType = "f16",
+    draft_kv_type: options.DraftKvType = "f16",
+    gpu_layers: options.GpuLayers = "auto",
+    draft_gpu_layers: options.DraftGpuLayers = "auto",
+    batch: options.Batch = 2048,
+    ubatch: options.Ubatch = 512,
+    flash_attn: options.FlashAttn = "auto",
+    cpu_moe: CpuMoe = 0,
+    tensor_split: TensorSplit = "",
+    mmproj: Mmproj = None,
+) -> int:
+    """Tell whether models go into memory, before anything is downloaded.
+
+    Everything that will be loaded is counted: weights, KV caches, recurrent states, compute and
+    output buffers, of target and draft. Exit code 4 means that something does not fit.
+    """
+    from localspec.cli.fit_answers import Question, answer_question, make_machine, parse_shares
+    from localspec.cli.fit_report import document, show
+    from localspec.cli.run_settings import parse_ctx, parse_draft, parse_gpu_layers
+    from localspec.errors import DoesNotFit, UsageError
+    from localspec.memory.request import LoadOptions
+
+    if source not in ("estimate", "probe", "auto"):
+        raise UsageError(f"--source {source!r} is not known", hint="estimate, probe or auto")
+    if flash_attn not in ("on", "off", "auto"):
+        raise UsageError(f"--flash-attn {flash_attn!r} is not known", hint="on, off or auto")
+    if bool(names) == all_:
+        raise UsageError(
+            "fit needs the name of a model, or --all",
+            hint="localspec fit MODEL; names: localspec list",
+        )
+    if mmproj is not None and not mmproj.is_file():
+        raise UsageError(f"--mmproj {mmproj}: no such file", hint="a .gguf file of a projector")
+    question = Question(
+        draft=parse_draft(draft),
+        draft_max=draft_max,
+        options=LoadOptions(
+            n_ctx=parse_ctx(ctx) or None,
+            kv_type=kv_type,
+            draft_kv_type=draft_kv_type,
+            gpu_layers=parse_gpu_layers(gpu_layers),
+            draft_gpu_layers=parse_gpu_layers(draft_gpu_layers, "--draft-gpu-layers"),
+            n_batch=batch,
+            n_ubatch=ubatch,
+            flash_attn=flash_attn != "off",
+            experts_on_cpu=cpu_moe,
+            tensor_split=parse_shares(tensor_split),
+        ),
+        machine=make_machine(output, vram=vram, ram=ram, unified=unified, card=card),
+        source=source,
+        projector=mmproj.stat().st_size if mmproj is not None else 0,
+    )
+    if names is not None and len(names) == 1:
+        found = answer_question(names[0], question, output)
+        output.document(document(found))
+        show(output, found)
+        return 0 if found.fit.plan.fits else DoesNotFit.exit_code
+    return _table(names, question, output)
+
+
+def _table(names: list[str] | None, question: Question, output: Output) -> int:
+    """Several answers; one that fails gives a row with the reason, not the end."""
+    from localspec.catalog.load import load_catalog
+    from localspec.cli.fit_answers import Answer, answer_question
+    from localspec.cli.fit_report import document, show_table
+    from localspec.errors import DoesNotFit, LocalspecError
+    from localspec.paths import user_paths
+
+    wanted = names or [pair.id for pair in load_catalog(user_paths()).pairs.values()]
+    answers: list[Answer | tuple[str, str]] = []
+    errors: list[LocalspecError] = []
+    for name in wanted:
+        try:
+            answers.append(answer_question(name, question, output))
+        except LocalspecError as error:
+            errors.append(error)
+            answers.append((name, error.message))
+    output.clear_status()
+    output.document(
+        [
+            {"id": found[0], "error": found[1]} if isinstance(found, tuple) else document(found)
+            for found in answers
+        ]
+    )
+    show_table(output, answers)
+    if errors and len(errors) == len(answers):
+        return errors[0].exit_code
+    fits = all(isinstance(found, tuple) or found.fit.plan.fits for found in answers)
+    return 0 if fits or names is None else DoesNotFit.exit_code
