@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from localspec.cli.output import Output
 from localspec.cli.pulling import pull_with_progress
 from localspec.units import format_file_size
+
+if TYPE_CHECKING:
+    from localspec.hub.plan import PullPlan
 
 
 def command(
@@ -43,7 +46,7 @@ def command(
         output.line(f"{file.role:<7} {format_file_size(file.size):>9}  {how}  {file.path}")
 
 
-def _show_plan(output: Output, plan: Any) -> None:
+def _show_plan(output: Output, plan: PullPlan) -> None:
     output.document(
         {
             "id": plan.id,
@@ -51,8 +54,10 @@ def _show_plan(output: Output, plan: Any) -> None:
             "files": [
                 {
                     "role": file.role,
-                    "name": file.file.name,
-                    "source": str(file.file.source),
+                    "name": file.name,
+                    "source": str(file.source),
+                    "path": file.path,
+                    "on_disk": file.on_disk,
                     "size": file.size,
                     "sha256": file.sha256,
                     "to_fetch": file.to_fetch,
@@ -62,7 +67,7 @@ def _show_plan(output: Output, plan: Any) -> None:
         }
     )
     for file in plan.files:
-        what = "to download" if file.to_fetch else "here already"
+        what = "here already" if file.on_disk else "to download"
         size = format_file_size(file.size)
-        output.line(f"{file.role:<7} {size:>9}  {what:<12}  {file.file.source}")
+        output.line(f"{file.role:<7} {size:>9}  {what:<12}  {file.source}")
     output.line(f"total   {format_file_size(plan.to_fetch):>9}  to download")

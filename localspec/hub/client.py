@@ -128,26 +128,6 @@ class HubClient:
             hf_raise_for_status(response)
             yield response, _begin(response, file, offset)
 
-    def read_range(self, file: RemoteFile, offset: int, length: int) -> bytes:
-        """`length` bytes of `file` from `offset` on; fewer only at its end."""
-
-        def ask() -> bytes:
-            wanted = min(length, file.size - offset)
-            data = bytearray()
-            with self.stream(file, offset) as (response, begin):
-                if begin != offset:
-                    raise TransferBroken("the server cannot send a part of the file")
-                for piece in response.iter_raw():
-                    self.control.check()
-                    data += piece
-                    if len(data) >= wanted:
-                        break
-            if len(data) < wanted:
-                raise TransferBroken("the connection ended too early")
-            return bytes(data[:wanted])
-
-        return self._patiently(file.source, ask)
-
     def repository(self, repo: str, revision: str | None = None) -> Repository:
         """The listing of a repository with sizes and hashes."""
         source = HubSource(repo, revision=revision)

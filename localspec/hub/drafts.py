@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from localspec.catalog.entries import HubSource, PathSource
 from localspec.catalog.load import Catalog
@@ -15,7 +16,7 @@ from localspec.hub.client import HubClient, is_offline
 from localspec.hub.headers import HeaderCache
 from localspec.hub.local_models import LocalModel, local_models, models_below
 from localspec.hub.quants import choose, variants
-from localspec.hub.remote_header import read_remote_header
+from localspec.hub.remote_header import fetch_header
 from localspec.hub.resolve import LocalFile, Missing, ResolvedPair, locate
 from localspec.hub.store import Store
 from localspec.paths import Paths
@@ -71,6 +72,8 @@ class DraftSearch:
 class _Finding:
     """A search in progress."""
 
+    cache: Path
+    """Folder that keeps headers read from the Hub."""
     target_size: int | None
     target_header: Header | None
     target_vocabulary: str
@@ -123,12 +126,12 @@ def _begin(resolved: ResolvedPair, paths: Paths, client: HubClient | None) -> _F
     if isinstance(target, LocalFile):
         with HeaderCache(paths) as headers:
             vocabulary = headers.summary(target.path).vocabulary
-        return _Finding(target.size, read_header(target.path), vocabulary)
-    finding = _Finding(target.size, None, "")
+        return _Finding(paths.cache, target.size, read_header(target.path), vocabulary)
+    finding = _Finding(paths.cache, target.size, None, "")
     if client is not None and isinstance(target.source, HubSource) and target.source.filename:
         try:
             finding.target_size = client.file(target.source).size
-            finding.target_header = read_remote_header(target.source, client)
+            finding.target_header = fetch_header(target.source, client, paths.cache).header
         except (DownloadError, BadModelFile) as error:
             finding.notes.append(f"the target's header could not be read: {error.message}")
     if finding.target_header is None:
@@ -155,6 +158,8 @@ def _from_catalogue(
         located = locate(pair.draft, store)
         if located.source == resolved.target.source:
             continue
+        if isinstance(located, LocalFile) and isinstance(located.source, PathSource):
+            located = replace(located, name=str(located.path))
         speedup = measured.get(pair.id) if same else None
         if pair.method == "draft":
             _consider(finding, located, "catalogue", speedup, client)
@@ -231,10 +236,10 @@ def _consider(
     client: HubClient | None,
 ) -> None:
     """Add `file` if its vocabulary fits; without a header it is added as unchecked."""
-    name = _name(file)
-    if name in finding.candidates or name in finding.refused:
+    key, name = _key(file), _name(file)
+    if key in finding.candidates or name in finding.refused:
         return
-    header = _header(file, client)
+    header = _header(finding, file, client)
     if header is None or finding.target_header is None:
         _add(finding, file, "draft", found, "unchecked", speedup)
         return
@@ -258,23 +263,25 @@ def _add(
     vocabulary: str,
     speedup: float | None,
 ) -> None:
-    name = _name(file)
     size = file.size
     ratio = size / finding.target_size if size and finding.target_size else None
     if method == "draft" and ratio is not None and ratio > _LARGEST_RATIO:
         return
     on_disk = isinstance(file, LocalFile)
     finding.candidates.setdefault(
-        name, DraftCandidate(name, method, found, on_disk, size, ratio, vocabulary, speedup)
+        _key(file),
+        DraftCandidate(_name(file), method, found, on_disk, size, ratio, vocabulary, speedup),
     )
 
 
-def _header(file: LocalFile | Missing, client: HubClient | None) -> Header | None:
+def _header(
+    finding: _Finding, file: LocalFile | Missing, client: HubClient | None
+) -> Header | None:
     try:
         if isinstance(file, LocalFile):
             return read_header(file.path)
         if client is not None and isinstance(file.source, HubSource) and file.source.filename:
-            return read_remote_header(file.source, client)
+            return fetch_header(file.source, client, finding.cache).header
     except (BadModelFile, DownloadError):
         return None
     return None
@@ -282,6 +289,11 @@ def _header(file: LocalFile | Missing, client: HubClient | None) -> Header | Non
 
 def _name(file: LocalFile | Missing) -> str:
     return file.name if isinstance(file.source, PathSource) else str(file.source)
+
+
+def _key(file: LocalFile | Missing) -> str:
+    """The same for the same file, however it was found."""
+    return str(file.path.resolve()) if isinstance(file, LocalFile) else str(file.source)
 
 
 def _too_large(finding: _Finding, size: int) -> bool:

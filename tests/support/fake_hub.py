@@ -107,8 +107,8 @@ class FakeHub:
         self.rate: float | None = None
         """Bytes per second of each body; None as fast as it goes."""
         self.log: list[Request] = []
-        self.sent: dict[str, list[tuple[int, int]]] = {}
-        """For each sha256, the half-open byte ranges that were put on the wire."""
+        self.sent: dict[str, list[list[int]]] = {}
+        """For each sha256, begin and end of the byte ranges that were put on the wire so far."""
         self.closing = threading.Event()
         self.lock = threading.Lock()
         self._servers: list[http.server.ThreadingHTTPServer] = []
@@ -370,19 +370,18 @@ class _StorageHandler(_Handler):
         self.wfile.flush()
         limits = (fault.drop_after, fault.stall_after, fault.cut_after)
         stop = min([file.size, *(begin + limit for limit in limits if limit is not None)])
-        position = begin
+        span = [begin, begin]
+        with self.hub.lock:
+            self.hub.sent.setdefault(file.sha256, []).append(span)
         try:
             if isinstance(file.content, Path) and self.hub.rate is None:
                 with file.content.open("rb") as source:
                     self.connection.sendfile(source, begin, stop - begin)
-                position = stop
+                span[1] = stop
             else:
-                position = self._blocks(file, begin, stop, fault)
+                self._blocks(file, span, stop, fault)
         except OSError:
             self.close_connection = True
-        finally:
-            with self.hub.lock:
-                self.hub.sent.setdefault(file.sha256, []).append((begin, position))
         if fault.stall_after is not None:
             self.hub.closing.wait(60)
             self.close_connection = True
@@ -392,8 +391,8 @@ class _StorageHandler(_Handler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             self.close_connection = True
 
-    def _blocks(self, file: HubFile, begin: int, stop: int, fault: Fault) -> int:
-        position = begin
+    def _blocks(self, file: HubFile, span: list[int], stop: int, fault: Fault) -> None:
+        position = span[0]
         while position < stop and not self.hub.closing.is_set():
             end = min(position + _BLOCK, stop)
             block = self._read(file, position, end)
@@ -401,10 +400,9 @@ class _StorageHandler(_Handler):
                 place = fault.flip_byte - position
                 block = block[:place] + bytes([block[place] ^ 0xFF]) + block[place + 1 :]
             self.connection.sendall(block)
-            position = end
+            position = span[1] = end
             if self.hub.rate is not None:
                 time.sleep(len(block) / self.hub.rate)
-        return position
 
     def _read(self, file: HubFile, begin: int, end: int) -> bytes:
         if isinstance(file.content, bytes):
