@@ -12,7 +12,7 @@ from localspec.bench.samples import Reply
 from localspec.decoding.sampling import GREEDY, SamplingSettings
 from localspec.engine.settings import ChatMessage, GenerateRequest
 from localspec.errors import EngineError, Interrupted
-from localspec.events import Answer
+from localspec.events import Answer, Notice
 
 
 class Engine(Protocol):
@@ -86,6 +86,8 @@ class EngineContestant:
 
     engine: Engine
     method: Method
+    on_notice: Callable[[Notice], None] = lambda notice: None
+    """Gets what the engine warns of while it answers."""
 
     @property
     def name(self) -> str:
@@ -105,7 +107,10 @@ class EngineContestant:
             async for event in events:
                 if isinstance(event, Answer):
                     answer = event
-                elif stopped():
+                    continue
+                if isinstance(event, Notice):
+                    self.on_notice(event)
+                if stopped():
                     raise Interrupted("stopped while an answer was measured")
         if answer is None:
             raise EngineError("the engine ended without an answer", method=self.name)

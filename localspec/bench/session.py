@@ -45,6 +45,7 @@ class Outcome:
     versus: tuple[Versus, ...]
     """`auto` against every other method, the best of llama-server first where it was measured."""
     notices: tuple[Notice, ...]
+    """What the engine warned of, each once, and what makes the figures doubtful."""
     finished: bool
 
 
@@ -73,7 +74,10 @@ class BenchSession:
                 keep=against.keep,
             )
             self._servers = setup.contestants()
-        own: list[Contestant] = [EngineContestant(engine, method) for method in methods]
+        self._told: dict[Notice, None] = {}
+        own: list[Contestant] = [
+            EngineContestant(engine, method, self._on_notice) for method in methods
+        ]
         self._run = BenchRun(plan, [*own, *self._servers], on_progress)
 
     @property
@@ -93,6 +97,9 @@ class BenchSession:
             for server in self._servers:
                 server.close()
         return await self._outcome(samples)
+
+    def _on_notice(self, notice: Notice) -> None:
+        self._told.setdefault(notice)
 
     async def _outcome(self, samples: tuple[Sample, ...]) -> Outcome:
         cold = [sample for sample in samples if not sample.warm]
@@ -114,7 +121,7 @@ class BenchSession:
             comparison=comparison,
             warm=compare(warm, shortest=shortest) if warm else None,
             versus=_versus(comparison),
-            notices=(*prompt_notices(samples), *noise_notices(comparison)),
+            notices=(*self._told, *prompt_notices(samples), *noise_notices(comparison)),
             finished=not self._run.cancelled,
         )
 

@@ -166,6 +166,11 @@ def command(
     )
     if svg is not None and not svg.absolute().parent.is_dir():
         raise UsageError(f"--svg {svg}: there is no folder {svg.absolute().parent}")
+    if against is not None:
+        from localspec.bench.llama_server import read_options
+
+        # A wrong path is told now, not after the models have been loaded.
+        read_options(against)
     paths = user_paths()
     models = prepare_models(model, choice, output, paths)
     chosen = _methods(methods, fixed, has_draft=models.draft is not None)

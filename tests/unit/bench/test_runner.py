@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from localspec.bench.contestants import EngineContestant
-from localspec.bench.methods import parse_method
+from localspec.bench.methods import choose_methods, parse_method
 from localspec.bench.runner import WARM_UP_TEXT, BenchRun, Measured, Plan, Progress, Running
 from localspec.bench.samples import Sample
+from localspec.bench.session import BenchSession
 from localspec.bench.workloads import BenchPrompt, Workload
 from localspec.decoding.sampling import GREEDY
+from localspec.engine.settings import EngineSettings, GenerateRequest, ModelSettings
 from localspec.errors import EngineError, UsageError
+from localspec.events import Notice
 from tests.support.bench_fakes import FakeEngine
 
 SPEEDS = {"none": 10.0, "ngram": 15.0, "auto": 20.0}
@@ -143,6 +150,25 @@ async def test_an_engine_that_says_nothing_is_an_error() -> None:
 
     with pytest.raises(EngineError, match="without an answer"):
         await measured(Silent(SPEEDS), Plan((workload(("a",)),)), "plain")
+
+
+async def test_what_the_engine_warns_of_is_passed_on_once() -> None:
+    class Warns(FakeEngine):
+        async def generate(self, request: GenerateRequest) -> AsyncIterator[Any]:
+            yield Notice("nothing was accepted", "try another draft")
+            async for event in super().generate(request):
+                yield event
+
+    engine = Warns(SPEEDS)
+    session = BenchSession(
+        engine,
+        EngineSettings(ModelSettings(Path("m.gguf"))),
+        Plan((workload(("a",)),), repeats=2),
+        choose_methods(["auto"], has_draft=False),
+    )
+    outcome = await session.run()
+    assert outcome.notices == (Notice("nothing was accepted", "try another draft"),)
+    assert len(outcome.samples) == 4
 
 
 def test_a_plan_that_measures_nothing_is_refused() -> None:
