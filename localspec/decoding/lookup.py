@@ -8,13 +8,13 @@ from localspec.decoding.lookup_cache import DEFAULT_MAX_NGRAMS, NGRAM_MAX, Looku
 from localspec.decoding.protocols import NO_DRAFT, Draft
 
 # How sure a continuation is that nothing is known about, by length of the n-gram.
-_PRIOR = (0.0, 0.1, 0.3, 0.45, 0.55)
+_PRIOR = (0.0, 0.0, 0.25, 0.45, 0.75)
 _PRIOR_WEIGHT = 1.5
 # What was said in this session tells more about the next token than what was said in others, and
 # the user's own sessions more than a corpus.
-_CONTEXT_WEIGHT = 2.0
-_DYNAMIC_WEIGHT = 1.0
-_STATIC_WEIGHT = 0.5
+_CONTEXT_WEIGHT = 1.0
+_DYNAMIC_WEIGHT = 0.7
+_STATIC_WEIGHT = 0.4
 
 
 class LookupDrafter:
@@ -29,7 +29,7 @@ class LookupDrafter:
         *,
         dynamic: LookupCache | None = None,
         static: LookupCache | None = None,
-        min_confidence: float = 0.3,
+        min_confidence: float = 0.1,
         max_ngrams: int = DEFAULT_MAX_NGRAMS,
     ) -> None:
         """min_confidence: the draft ends where the product of its confidences falls below.

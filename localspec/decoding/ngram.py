@@ -39,9 +39,9 @@ class NgramDrafter:
     the length of the conversation.
     """
 
-    def __init__(self, *, min_confidence: float = 0.4) -> None:
-        """min_confidence: the draft ends where the product of its confidences falls below; a
-        controller, which cuts drafts itself, wants it low.
+    def __init__(self, *, min_confidence: float = 0.1) -> None:
+        """min_confidence: the draft ends where the product of its confidences falls below. Low,
+        for the policy decides how much of it is worth verifying.
         """
         self._index = NgramIndex()
         self._min_confidence = min_confidence

@@ -21,22 +21,43 @@ class PlainPolicy:
 
 
 class FixedPolicy:
-    """Takes whatever one drafter proposes, up to `draft_max` tokens.
+    """Takes what one drafter proposes, up to `draft_max` tokens, as long as it is likely enough."""
 
-    draft_min: a shorter draft is dropped, 0 keeps all.
-    """
-
-    def __init__(self, drafter: Drafter, draft_max: int = 16, draft_min: int = 0) -> None:
+    def __init__(
+        self,
+        drafter: Drafter,
+        draft_max: int = 16,
+        draft_min: int = 0,
+        *,
+        min_confidence: float = 0.5,
+    ) -> None:
+        """draft_min: a shorter draft is dropped, 0 keeps all. min_confidence: drafts from n-gram
+        matches are cut where the product of their confidences falls below; a draft model has
+        stopped by its own p_min.
+        """
         self._drafter = drafter
         self._draft_max = draft_max
         self._draft_min = draft_min
+        self._min_confidence = min_confidence
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._drafter.begin(tokens)
 
     def propose(self, max_tokens: int) -> Draft:
         draft = self._drafter.propose(min(max_tokens, self._draft_max))
-        return draft if len(draft) >= self._draft_min else NO_DRAFT
+        if draft.match_length:
+            draft = draft.first(_likely(draft.confidences, self._min_confidence))
+        return draft if draft.tokens and len(draft) >= self._draft_min else NO_DRAFT
 
     def observe(self, outcome: Round) -> None:
         self._drafter.observe(outcome.tokens, outcome.accepted)
+
+
+def _likely(confidences: Sequence[float], least: float) -> int:
+    """How many tokens are kept together with at least this probability."""
+    product = 1.0
+    for count, confidence in enumerate(confidences):
+        product *= confidence
+        if product < least:
+            return count
+    return len(confidences)
