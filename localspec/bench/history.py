@@ -12,6 +12,7 @@ from typing import Any
 
 from localspec.bench.machine import Machine, this_machine
 from localspec.bench.results import Comparison
+from localspec.bench.server_methods import FOREIGN
 from localspec.paths import Paths, user_paths
 
 FORMAT = 1
@@ -135,7 +136,8 @@ def measured_speedup(
 def _told(result: Remembered) -> float | None:
     if "auto" in result.speedups:
         return result.speedups["auto"]
-    return max(result.speedups.values(), default=None)
+    own = [value for name, value in result.speedups.items() if not name.startswith(FOREIGN)]
+    return max(own, default=None)
 
 
 def _replace(path: Path, text: str) -> None:

@@ -6,7 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-BEST = "server:best"
+FOREIGN = "server:"
+"""What the names of another program's methods begin with."""
+
+BEST = f"{FOREIGN}best"
 """The fastest of all its settings for each prompt, chosen with hindsight."""
 
 

@@ -1,4 +1,4 @@
-"""What `localspec bench` says at its end: tables, chart, sentence, JSON, SVG and the memory of it."""
+"""What `localspec bench` says at its end: tables, chart, sentence, JSON, SVG; and the history."""
 
 from __future__ import annotations
 
@@ -129,10 +129,10 @@ def _write_svg(path: Path, outcome: Outcome, model: str, subtitle: str) -> None:
 
 def _shown(outcome: Outcome) -> list[str]:
     """Methods of the charts: ours without fixed lengths, and the best of llama-server."""
-    from localspec.bench.server_methods import BEST
+    from localspec.bench.server_methods import BEST, FOREIGN
 
     names = outcome.comparison.methods[1:]
-    shown = [name for name in names if "@" not in name and not name.startswith("server:")]
+    shown = [name for name in names if "@" not in name and not name.startswith(FOREIGN)]
     shown += [name for name in names if name == BEST]
     return shown or list(names)
 

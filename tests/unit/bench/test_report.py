@@ -22,6 +22,7 @@ from localspec.bench.history import (
 from localspec.bench.machine import Machine, this_machine
 from localspec.bench.report import as_json, sentence, versus_words
 from localspec.bench.results import Comparison
+from localspec.bench.server_methods import BEST
 from localspec.bench.svg import svg_chart
 from localspec.bench.tables import position_table, summary_table, workload_table
 from localspec.bench.workloads import load_workloads
@@ -280,6 +281,16 @@ def test_a_result_over_more_workloads_outlives_a_newer_one_over_fewer(tmp_path: 
         )
     speedup = measured_speedup("pair", paths=paths(tmp_path), machine=MACHINE)
     assert speedup == pytest.approx(1.4)
+
+
+def test_another_programs_speed_is_never_told_as_ours(tmp_path: Path) -> None:
+    history = History(paths(tmp_path), MACHINE)
+    found = compare([sample("plain"), sample("ngram", rate=12.0), sample(BEST, rate=30.0)])
+    history.add(
+        remembered(found, model="pair", when="", version="0", settings={}, workloads={"a": 1})
+    )
+    speedup = measured_speedup("pair", paths=paths(tmp_path), machine=MACHINE)
+    assert speedup == pytest.approx(1.2)
 
 
 def test_old_results_of_a_model_are_forgotten_and_no_file_is_left_behind(tmp_path: Path) -> None:
