@@ -195,6 +195,8 @@ class Controller:
                 costly.draft, costly.asked_for = NO_DRAFT, 0
             costly.waited += 1
             costly.drafter.observe(kept, outcome.accepted)
+        # A round for which nothing was asked of us must not count these again.
+        self._drafting_s, self._expected = 0.0, 1.0
 
     def explain(self) -> dict[str, Any]:
         """JSON-able: rounds by choice, expected and real gain over plain decoding, C(n)."""
