@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from localspec import __version__
 from localspec.cli.call import GLOBAL_FLAGS, Call, CommandFunction, nearest
 from localspec.cli.output import Output
+from localspec.cli.ui import open_ui, wants_ui
 from localspec.errors import Interrupted, LocalspecError, UsageError
 
 
@@ -40,6 +41,7 @@ class CommandEntry:
 
 COMMANDS = (
     CommandEntry("run", "Answer a prompt, or chat, with speculative decoding", "Use a model"),
+    CommandEntry("serve", "Serve models to editors and agents over HTTP", "Use a model"),
     CommandEntry("bench", "Measure every drafter against plain decoding", "Use a model"),
     CommandEntry("list", "Show the catalogue and what is downloaded", "Find and fetch models"),
     CommandEntry("pull", "Download a model and its draft", "Find and fetch models"),
@@ -103,6 +105,8 @@ def run_program(arguments: Sequence[str]) -> int:
 def _resolve(arguments: list[str]) -> Call:
     """What `arguments` ask for. Raises UsageError where nothing answers to them."""
     leading = _take_global_flags(arguments)
+    if wants_ui(arguments):
+        return Call(Output(), lambda: open_ui(arguments))
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         return _show(program_help())
     name, rest = arguments[0], arguments[1:]

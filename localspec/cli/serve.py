@@ -1,0 +1,261 @@
+"""`localspec serve`: an OpenAI-compatible server with speculation built in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from localspec.cli import options
+from localspec.cli.output import Output
+from localspec.errors import UsageError
+from localspec.events import LoadProgress, Notice
+
+if TYPE_CHECKING:
+    from localspec.cli.run_settings import DraftChoice, LoadOptions
+    from localspec.engine.client import EngineClient
+    from localspec.paths import Paths
+    from localspec.server.settings import ServedModel
+
+SERVER = "Server"
+ACCESS = "Access"
+
+Models = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL...",
+        help="What to serve: names from `localspec list`, .gguf files, or owner/repo[:file].",
+        show_default=False,
+    ),
+]
+Host = Annotated[
+    str, typer.Option(metavar="ADDRESS", help="Where to listen.", rich_help_panel=SERVER)
+]
+Port = Annotated[int, typer.Option(metavar="N", help="0 takes a free one.", rich_help_panel=SERVER)]
+Slots = Annotated[
+    int,
+    typer.Option(metavar="N", help="Answers decoded at a time.", rich_help_panel=SERVER),
+]
+IdleUnload = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Unload a model that was not used for so long, such as 10m.",
+        rich_help_panel=SERVER,
+    ),
+]
+MaxWaiting = Annotated[
+    int,
+    typer.Option(metavar="N", help="Requests that may wait for a slot.", rich_help_panel=SERVER),
+]
+MaxBody = Annotated[
+    str,
+    typer.Option(metavar="SIZE", help="Largest body of a request.", rich_help_panel=SERVER),
+]
+LogPrompts = Annotated[
+    bool,
+    typer.Option("--log-prompts", help="Write prompts into the log.", rich_help_panel=SERVER),
+]
+ApiKeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="API keys, one a line; LOCALSPEC_API_KEY holds one as well.",
+        rich_help_panel=ACCESS,
+    ),
+]
+AllowedHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Another name by which clients call this server; repeatable.",
+        rich_help_panel=ACCESS,
+        show_default=False,
+    ),
+]
+CorsOrigin = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ORIGIN",
+        help="A web page that may use the server, such as https://app.example; repeatable.",
+        rich_help_panel=ACCESS,
+        show_default=False,
+    ),
+]
+
+
+def command(
+    output: Output,
+    models: Models,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    slots: Slots = 1,
+    idle_unload: IdleUnload = None,
+    max_waiting: MaxWaiting = 256,
+    max_body: MaxBody = "8MiB",
+    log_prompts: LogPrompts = False,
+    api_key_file: ApiKeyFile = None,
+    allowed_host: AllowedHost = None,
+    cors_origin: CorsOrigin = None,
+    draft: options.Draft = "auto",
+    draft_max: options.DraftMax = None,
+    draft_min: options.DraftMin = 0,
+    p_min: options.PMin = None,
+    lookup_static: options.LookupStatic = None,
+    lookup_dynamic: options.LookupDynamic = None,
+    ctx: options.Ctx = "auto",
+    kv_type: options.KvType = "f16",
+    draft_kv_type: options.DraftKvType = "f16",
+    gpu_layers: options.GpuLayers = "auto",
+    draft_gpu_layers: options.DraftGpuLayers = "auto",
+    threads: options.Threads = 0,
+    batch: options.Batch = 2048,
+    ubatch: options.Ubatch = 512,
+    flash_attn: options.FlashAttn = "auto",
+    context_shift: options.ContextShift = False,
+    temp: options.Temp = 0.8,
+    top_k: options.TopK = 40,
+    top_p: options.TopP = 0.95,
+    min_p: options.MinP = 0.05,
+    repeat_penalty: options.RepeatPenalty = 1.0,
+    seed: options.Seed = None,
+) -> int | None:
+    """Serve models over HTTP to everything that speaks the OpenAI API."""
+    from localspec.cli.run_settings import LoadOptions, parse_draft, sampling_settings
+    from localspec.paths import user_paths
+    from localspec.server.settings import Limits, ServerSettings
+    from localspec.units import parse_size
+
+    load = LoadOptions(
+        draft_max=draft_max,
+        draft_min=draft_min,
+        p_min=p_min,
+        lookup_static=lookup_static,
+        lookup_dynamic=lookup_dynamic,
+        ctx=ctx,
+        kv_type=kv_type,
+        draft_kv_type=draft_kv_type,
+        gpu_layers=gpu_layers,
+        draft_gpu_layers=draft_gpu_layers,
+        threads=threads,
+        batch=batch,
+        ubatch=ubatch,
+        flash_attn=flash_attn,
+        context_shift=context_shift,
+    )
+    sampling = sampling_settings(
+        temp=temp,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repeat_penalty=repeat_penalty,
+        seed=seed,
+        grammar=None,
+    )
+    choice = parse_draft(draft)
+    paths = user_paths()
+    settings = ServerSettings(
+        models=tuple(_served(name, choice, load, output, paths) for name in models),
+        host=host,
+        port=port,
+        api_keys=_api_keys(api_key_file),
+        allowed_hosts=tuple(allowed_host or ()),
+        cors_origins=tuple(cors_origin or ()),
+        slots=slots,
+        idle_unload_s=None if idle_unload is None else _seconds(idle_unload),
+        log_prompts=log_prompts,
+        sampling=sampling,
+        limits=replace(Limits(), waiting=max_waiting, body_bytes=parse_size(max_body)),
+    )
+    _log_to_stderr(quiet=output.quiet)
+    from localspec.server.serving import serve
+
+    async def start(model: ServedModel) -> EngineClient:
+        return await _start(model, output)
+
+    def on_ready(address: str) -> None:
+        names = [model.id for model in settings.models]
+        output.document({"address": address, "models": names})
+        output.line(f"serving {', '.join(names)} at {address}/v1")
+
+    serve(settings, start, on_ready)
+    return None
+
+
+def _served(
+    name: str, draft: DraftChoice, load: LoadOptions, output: Output, paths: Paths
+) -> ServedModel:
+    from localspec.cli.run_models import prepare_models
+    from localspec.cli.run_settings import engine_settings
+    from localspec.server.settings import ServedModel
+
+    ready = prepare_models(name, draft, output, paths)
+    # A path says more about this machine than clients need to know.
+    model_id = ready.target.stem if ready.id == str(ready.target) or "\\" in ready.id else ready.id
+    engine = engine_settings(
+        model_id,
+        ready.target,
+        ready.draft,
+        draft.method,
+        load,
+        paths,
+        pair_draft_max=ready.draft_max,
+        pair_p_min=ready.p_min,
+    )
+    return ServedModel(model_id, engine)
+
+
+async def _start(model: ServedModel, output: Output) -> EngineClient:
+    from localspec.engine.client import EngineClient
+
+    def on_event(event: LoadProgress | Notice) -> None:
+        if isinstance(event, LoadProgress):
+            output.progress(f"loading the {event.role} of {model.id}", event.fraction)
+        else:
+            output.warn(event.message, event.hint)
+
+    try:
+        return await EngineClient.start(model.engine, on_event)
+    finally:
+        output.clear_status()
+
+
+def _api_keys(file: Path | None) -> tuple[str, ...]:
+    keys = [key] if (key := os.environ.get("LOCALSPEC_API_KEY", "").strip()) else []
+    if file is not None:
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise UsageError(f"--api-key-file {file}: {reason}") from error
+        keys += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        if not keys:
+            raise UsageError(f"--api-key-file {file} has no keys", hint="one a line")
+    return tuple(keys)
+
+
+def _seconds(text: str) -> float:
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    try:
+        seconds = float(number) * units[unit]
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 10**9:
+        raise UsageError(f"--idle-unload {text!r} is no time", hint="write it like 90s, 10m or 2h")
+    return seconds
+
+
+def _log_to_stderr(*, quiet: bool) -> None:
+    import logging
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    log = logging.getLogger("localspec.server")
+    log.addHandler(handler)
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
+    log.propagate = False

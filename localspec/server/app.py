@@ -1,0 +1,112 @@
+"""The application: routes, and what stands in front of and around them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from localspec.errors import LocalspecError
+from localspec.server.chat import chat_completions
+from localspec.server.failures import ApiError, as_api_error
+from localspec.server.guard import Guard
+from localspec.server.metrics import Metrics
+from localspec.server.models import Models, Start
+from localspec.server.service import ClientGone, Service
+from localspec.server.settings import ServerSettings
+
+_log = logging.getLogger("localspec.server")
+
+Endpoint = Callable[[Request, Service], Awaitable[Response]]
+
+_ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
+    ("POST", "/v1/chat/completions", chat_completions),
+)
+
+
+def make_app(settings: ServerSettings, start: Start) -> Starlette:
+    """start: loads a model when it is first asked for."""
+    models = Models(
+        settings.models,
+        start,
+        slots=settings.slots,
+        most_waiting=settings.limits.waiting,
+        budget=settings.memory_budget,
+        idle_unload_s=settings.idle_unload_s,
+    )
+    metrics = Metrics({path for _, path, _ in _ROUTES})
+    service = Service(settings, models, metrics)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        idle = asyncio.create_task(models.unload_idle())
+        try:
+            yield
+        finally:
+            idle.cancel()
+            await models.close()
+
+    guard = Middleware(Guard, settings=settings, on_response=metrics.responded)
+    middleware = [guard]
+    if settings.cors_origins:
+        middleware.append(
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(settings.cors_origins),
+                allow_methods=["GET", "POST"],
+                allow_headers=["*"],
+            )
+        )
+    app = Starlette(
+        routes=[
+            Route(path, _served(endpoint, service), methods=[method])
+            for method, path, endpoint in _ROUTES
+        ],
+        middleware=middleware,
+        exception_handlers={HTTPException: _refused},
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    return app
+
+
+def _served(endpoint: Endpoint, service: Service) -> Callable[[Request], Awaitable[Response]]:
+    """`endpoint` with every failure turned into an answer, and none of them into a trace."""
+
+    async def serve(request: Request) -> Response:
+        try:
+            return await endpoint(request, service)
+        except ApiError as error:
+            return error.as_response()
+        except LocalspecError as error:
+            return as_api_error(error).as_response()
+        except ClientGone:
+            # Nobody reads this; the number is what nginx logs for the same.
+            return Response(status_code=499)
+        except Exception:  # noqa: BLE001 - the last edge: the trace is logged, not sent
+            _log.exception("%s %s failed", request.method, request.url.path)
+            return ApiError(500, "the server failed", code="internal").as_response()
+
+    return serve
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Paths and methods that are not there, in the shape of every other error."""
+    assert isinstance(error, HTTPException)
+    what = f"{request.method} {request.url.path[:200]}"
+    message = {404: f"there is no {what}", 405: f"{what} is not allowed"}
+    response = ApiError(
+        error.status_code, message.get(error.status_code, error.detail), code="http"
+    ).as_response()
+    for name, value in (error.headers or {}).items():
+        response.headers[name] = value
+    return response

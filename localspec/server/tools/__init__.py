@@ -1,0 +1,1 @@
+"""Calls of functions: what models write, and what clients read."""
