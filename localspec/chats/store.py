@@ -1,0 +1,152 @@
+"""The folder of conversations: one JSON file each, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from localspec.chats.conversation import Conversation, conversation_from
+from localspec.errors import LocalspecError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class ChatEntry:
+    """One line of the list of conversations."""
+
+    id: str
+    title: str
+    model: str
+    saved: str
+    """ISO 8601; empty where the file does not say."""
+    turns: int
+    excerpt: str = ""
+    """Where a search found its words; empty without a search."""
+
+
+class ChatStore:
+    """Conversations under `folder`, which comes into being with the first of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def new(self, model: str = "", system: str = "") -> Conversation:
+        """An empty conversation with an id of its own; nothing is written yet."""
+        now = datetime.now().astimezone()
+        base = f"{now:%Y-%m-%d %H.%M.%S}"
+        chat_id, count = base, 1
+        while self._path(chat_id).exists():
+            count += 1
+            chat_id = f"{base} {count}"
+        created = now.isoformat(timespec="seconds")
+        return Conversation(chat_id, model=model, system=system, created=created)
+
+    def save(self, chat: Conversation) -> Path:
+        """Write the conversation. Raises LocalspecError when the disk refuses."""
+        chat.saved = datetime.now().astimezone().isoformat(timespec="seconds")
+        path = self._path(chat.id)
+        write_whole(path, json.dumps(chat.as_dict(), indent=1, ensure_ascii=False) + "\n")
+        return path
+
+    def load(self, chat_id: str) -> Conversation:
+        """Raises UsageError when there is no such conversation or the file is damaged."""
+        found = _read(self._path(chat_id), chat_id)
+        if found is None:
+            raise UsageError(
+                f"the chat {chat_id!r} cannot be read",
+                hint=f"its file is {self._path(chat_id)}",
+                chat=chat_id,
+            )
+        return found
+
+    def delete(self, chat_id: str) -> None:
+        """Remove the file; one that is gone already is no error."""
+        with _disk_errors(self._path(chat_id)):
+            self._path(chat_id).unlink(missing_ok=True)
+
+    def entries(self, search: str = "") -> list[ChatEntry]:
+        """The conversations that hold every word of `search`, newest first.
+
+        Damaged and foreign files are left out.
+        """
+        words = search.lower().split()
+        found = []
+        for path in self._files():
+            chat = _read(path, path.stem)
+            if chat is None:
+                continue
+            excerpt = _excerpt(chat, words)
+            if excerpt is not None:
+                entry = ChatEntry(
+                    chat.id, chat.shown_title, chat.model, chat.saved, len(chat.turns), excerpt
+                )
+                found.append(entry)
+        return found
+
+    def _files(self) -> Iterator[Path]:
+        """Newest first."""
+        try:
+            paths = [path for path in self.folder.iterdir() if path.suffix == ".json"]
+        except OSError:
+            return
+        dated = []
+        for path in paths:
+            with contextlib.suppress(OSError):
+                dated.append((path.stat().st_mtime_ns, path))
+        yield from (path for _, path in sorted(dated, reverse=True))
+
+    def _path(self, chat_id: str) -> Path:
+        if not chat_id or Path(chat_id).name != chat_id or "\0" in chat_id:
+            raise UsageError(f"{chat_id!r} is no name of a chat")
+        return self.folder / f"{chat_id}.json"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file whole or not at all. Raises LocalspecError when the disk refuses."""
+    with _disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(partial).replace(path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LocalspecError(
+            f"{path} cannot be written: {error.strerror}",
+            hint="free some space, or set LOCALSPEC_HOME to another folder",
+            path=str(path),
+        ) from error
+
+
+def _read(path: Path, chat_id: str) -> Conversation | None:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return conversation_from(data, chat_id)
+
+
+def _excerpt(chat: Conversation, words: list[str]) -> str | None:
+    """Text around the first word; empty without words, None where one is missing."""
+    if not words:
+        return ""
+    whole = "\n".join([chat.shown_title, *(turn.content for turn in chat.turns)])
+    lowered = whole.lower()
+    if not all(word in lowered for word in words):
+        return None
+    at = lowered.find(words[0])
+    return " ".join(whole[max(0, at - 24) : at + 56].split())

@@ -1,0 +1,158 @@
+"""The application: composes the screens and routes between them; nothing else."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.theme import Theme
+
+from localspec.tui.backend.contract import Backend
+from localspec.tui.backend.views import Download
+from localspec.tui.chat_session import ChatSession
+from localspec.tui.messages import MachineFound, RunRequested, ScreenRequested
+from localspec.tui.screens.base import BaseScreen
+from localspec.tui.screens.chat import ChatScreen
+from localspec.tui.state import UiState
+from localspec.tui.theme import DARK_NAME, LIGHT_NAME, look_for, themes
+from localspec.tui.widgets.topbar import SCREENS
+
+_POLL_S = 0.25
+
+
+class LocalspecApp(App[None]):
+    """One backend, one screen for each thing to do."""
+
+    TITLE = "localspec"
+    CSS_PATH = "app.tcss"
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - the base declares it so
+        (0, "-narrow"),
+        (100, "-medium"),
+        (160, "-wide"),
+    ]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(key, f"screen('{name}')", title, show=False, priority=True)
+            for name, title, key in SCREENS
+        ),
+        Binding("f1,question_mark", "help", "Help", show=True, key_display="?"),
+        Binding("ctrl+q", "quit", "Quit", show=True, priority=True),
+    ]
+
+    def __init__(self, backend: Backend, *, model: str = "", screen: str = "") -> None:
+        """model, screen: where to start; empty goes where the last session ended."""
+        super().__init__()
+        self.backend = backend
+        self._state = UiState.from_dict(backend.read_state())
+        for theme in themes():
+            self.register_theme(theme)
+        known = self._state.theme in self.available_themes
+        self.theme = self._state.theme if known else DARK_NAME
+        self._start_model = model
+        self._start_screen = screen
+        self.session = ChatSession(backend.chats)
+        self.session.settings = self._state.settings
+        self.session.method = self._state.method
+        self._downloads: tuple[Download, ...] = ()
+        self._screens: dict[str, BaseScreen] = {}
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own variables, for when the user picks one of Textual's themes."""
+        return themes()[0].variables
+
+    def on_mount(self) -> None:
+        self._screens = self._make_screens()
+        for name, screen in self._screens.items():
+            self.add_mode(name, partial(_same, screen))
+        self.theme_changed_signal.subscribe(self, self._theme_changed)
+        self.set_interval(_POLL_S, self._poll_downloads)
+        self._find_machine()
+        first = self._start_screen or self._state.screen or "models"
+        self.switch_mode(first if first in self._screens else "models")
+        if self._start_model:
+            self.call_after_refresh(self._start)
+
+    def _make_screens(self) -> dict[str, BaseScreen]:
+        return {
+            "chat": ChatScreen(self.backend, self.session, self._state.history),
+        }
+
+    def _start(self) -> None:
+        """Open what the command line named."""
+        if self.current_mode == "chat":
+            self._chat.open_model(self._start_model)
+
+    @property
+    def _chat(self) -> ChatScreen:
+        screen = self._screens["chat"]
+        assert isinstance(screen, ChatScreen)
+        return screen
+
+    # --- routes ---
+
+    @on(ScreenRequested)
+    def _screen_requested(self, message: ScreenRequested) -> None:
+        self.switch_mode(message.name)
+
+    async def action_screen(self, name: str) -> None:
+        await self.switch_mode(name)
+
+    @on(RunRequested)
+    async def _run_requested(self, message: RunRequested) -> None:
+        await self.switch_mode("chat")
+        self._chat.open_model(message.model, message.choice)
+
+    @on(MachineFound)
+    def _machine_found(self, message: MachineFound) -> None:
+        for screen in self._mounted():
+            screen.show_machine(message.machine)
+
+    def action_help(self) -> None:
+        if isinstance(self.screen, BaseScreen):
+            self.screen.toggle_help()
+
+    def action_toggle_theme(self) -> None:
+        self.theme = LIGHT_NAME if self.current_theme.dark else DARK_NAME
+
+    # --- what goes on beside the screens ---
+
+    @work(thread=True, group="machine")
+    def _find_machine(self) -> None:
+        self.post_message(MachineFound(self.backend.machine()))
+
+    def _poll_downloads(self) -> None:
+        downloads = self.backend.downloads.items()
+        if downloads != self._downloads:
+            self._downloads = downloads
+            for screen in self._mounted():
+                screen.show_downloads(downloads)
+
+    def _theme_changed(self, theme: Theme) -> None:
+        for screen in self._mounted():
+            screen.show_look(look_for(theme))
+
+    def _mounted(self) -> list[BaseScreen]:
+        return [screen for screen in self._screens.values() if screen.is_mounted]
+
+    # --- the end ---
+
+    async def action_quit(self) -> None:
+        """Quick and safe, whatever is going on."""
+        self._keep_state()
+        await self.backend.close()
+        self.exit()
+
+    def _keep_state(self) -> None:
+        state = self._state
+        state.model = self._chat.model or state.model
+        state.screen = self.current_mode
+        state.theme = self.theme
+        state.method, state.settings = self.session.method, self.session.settings
+        self.backend.write_state(state.as_dict())
+
+
+def _same(screen: BaseScreen) -> BaseScreen:
+    return screen

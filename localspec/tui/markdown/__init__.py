@@ -1,0 +1,1 @@
+"""Markdown that grows token by token, rendered to lines; only its open end is rendered again."""

@@ -1,0 +1,65 @@
+"""What all screens share: the top bar, the backend, and the colours."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.screen import Screen
+
+from localspec.tui.backend.contract import Backend
+from localspec.tui.backend.views import Download, MachineView
+from localspec.tui.messages import ScreenRequested
+from localspec.tui.theme import Look, look_for
+from localspec.tui.widgets.help_panel import HelpPanel
+from localspec.tui.widgets.topbar import TopBar
+
+
+class BaseScreen(Screen[None]):
+    """A screen with a name in the top bar and help about what it shows."""
+
+    NAME: ClassVar[str] = ""
+    HELP_TEXT: ClassVar[str] = ""
+    """Markdown: what the figures mean and how they are measured."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__()
+        self.backend = backend
+
+    @property
+    def look(self) -> Look:
+        return look_for(self.app.current_theme)
+
+    def top_bar(self) -> TopBar:
+        return TopBar(self.NAME)
+
+    def show_machine(self, machine: MachineView) -> None:
+        """This machine is known, or known better."""
+        for bar in self.query(TopBar):
+            bar.machine = machine
+
+    def show_downloads(self, downloads: tuple[Download, ...]) -> None:
+        """Called a few times a second while downloads change."""
+        for bar in self.query(TopBar):
+            bar.downloads = downloads
+
+    def show_look(self, look: Look) -> None:
+        """The theme changed: widgets that draw in colours of their own take the new ones."""
+
+    def toggle_help(self) -> None:
+        """Show or hide what this screen's figures mean, and its keys."""
+        open_panels = self.query(HelpPanel)
+        if open_panels:
+            open_panels.remove()
+            return
+        keys: dict[str, str] = {}
+        for active in self.active_bindings.values():
+            binding = active.binding
+            if binding.description and not binding.system:
+                keys.setdefault(binding.key, binding.description)
+        panel = HelpPanel(self.HELP_TEXT, list(keys.items()), self.look)
+        self.mount(panel)
+        panel.focus()
+
+    def go(self, name: str, model: str = "") -> None:
+        """Ask for another screen."""
+        self.post_message(ScreenRequested(name, model))
