@@ -13,7 +13,7 @@ _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#
 _INK, _MUTED, _GRID, _PAPER = "#1f2328", "#59636e", "#d8dee4", "#ffffff"
 
 _WIDTH = 860
-_LEFT, _RIGHT = 120, 140
+_LEFT, _RIGHT = 120, 160
 _BAR, _GAP, _GROUP_GAP = 14, 3, 14
 _TOP = 112
 _LINE = 17

@@ -11,7 +11,7 @@ from localspec.bench.contestants import Question
 from localspec.bench.methods import choose_methods
 from localspec.bench.prompt_text import PromptWriter
 from localspec.bench.runner import Plan
-from localspec.bench.session import BenchSession, Outcome
+from localspec.bench.session import BenchSession, Outcome, prompt_notices
 from localspec.bench.workloads import BenchPrompt, Workload
 from localspec.decoding.sampling import GREEDY
 from localspec.engine.client import EngineClient
@@ -51,7 +51,7 @@ async def measured(tiny: Callable[..., Path], names: tuple[str, ...], repeats: i
 async def test_on_f32_every_method_gives_plain_decodings_answer(tiny: Callable[..., Path]) -> None:
     outcome = await measured(tiny, METHODS, repeats=2)
     assert outcome.finished
-    assert outcome.notices == ()
+    assert prompt_notices(outcome.samples) == ()
     assert len(outcome.samples) == 2 * 2 * 6
     assert outcome.comparison.methods == ("plain", *METHODS)
     assert outcome.comparison.differences() == ()
