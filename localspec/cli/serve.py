@@ -255,7 +255,9 @@ def _log_to_stderr(*, quiet: bool) -> None:
 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-    log = logging.getLogger("localspec.server")
-    log.addHandler(handler)
-    log.setLevel(logging.WARNING if quiet else logging.INFO)
-    log.propagate = False
+    usual = logging.WARNING if quiet else logging.INFO
+    for name, level in (("localspec.server", usual), ("uvicorn", logging.ERROR)):
+        log = logging.getLogger(name)
+        log.addHandler(handler)
+        log.setLevel(level)
+        log.propagate = False

@@ -50,6 +50,7 @@ def make_app(settings: ServerSettings, start: Start) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         idle = asyncio.create_task(models.unload_idle())
         try:
+            await _load_first(app, models)
             yield
         finally:
             idle.cancel()
@@ -77,6 +78,19 @@ def make_app(settings: ServerSettings, start: Start) -> Starlette:
     )
     app.state.service = service
     return app
+
+
+async def _load_first(app: Starlette, models: Models) -> None:
+    """So that the first answer comes at once, and a file that cannot be loaded is told at once.
+
+    The error is left in the state: who runs the server raises it.
+    """
+    app.state.failure = None
+    try:
+        async with models.use(models.places[0]):
+            pass
+    except LocalspecError as error:
+        app.state.failure = error
 
 
 def _served(endpoint: Endpoint, service: Service) -> Callable[[Request], Awaitable[Response]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import uvicorn
 from sse_starlette.sse import AppStatus
+from starlette.applications import Starlette
 
 from localspec.errors import UsageError
 from localspec.server.app import make_app
@@ -44,7 +45,8 @@ def check_settings(settings: ServerSettings) -> None:
 def serve(settings: ServerSettings, start: Start, on_ready: Callable[[str], None]) -> None:
     """Serve until a signal asks to stop; then running answers get `drain_s` to finish.
 
-    on_ready: told the address once the server listens. Raises UsageError.
+    on_ready: told the address once requests are taken. Raises UsageError, and what loading the
+    first model raises.
     """
     check_settings(settings)
     # Streams end with their answers, not with the signal.
@@ -53,8 +55,9 @@ def serve(settings: ServerSettings, start: Start, on_ready: Callable[[str], None
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     limits = settings.limits
+    app = make_app(settings, start)
     config = uvicorn.Config(
-        make_app(settings, start),
+        app,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -66,20 +69,27 @@ def serve(settings: ServerSettings, start: Start, on_ready: Callable[[str], None
         timeout_graceful_shutdown=int(limits.drain_s) + 1,
         limit_concurrency=limits.connections,
     )
-    server = _Server(config, lambda: on_ready(f"http://{shown}:{port}"))
+    server = _Server(config, app, lambda: on_ready(f"http://{shown}:{port}"))
     asyncio.run(server.serve(sockets=[listener]))
+    if app.state.failure is not None:
+        raise app.state.failure
 
 
 class _Server(uvicorn.Server):
-    """Tells when it listens."""
+    """Tells when the first model is loaded and requests are taken."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: Starlette, on_ready: Callable[[], None]
+    ) -> None:
         super().__init__(config)
+        self._app = app
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started:
+        if self._app.state.failure is not None:
+            self.should_exit = True
+        elif self.started:
             self._on_ready()
 
 
