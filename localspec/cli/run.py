@@ -48,6 +48,7 @@ def command(
     ubatch: options.Ubatch = 512,
     flash_attn: options.FlashAttn = "auto",
     context_shift: options.ContextShift = False,
+    force: options.Force = False,
     temp: options.Temp = 0.8,
     top_k: options.TopK = 40,
     top_p: options.TopP = 0.95,
@@ -75,6 +76,7 @@ def command(
     is piped in is appended to it. Without one it opens a chat, in which /help shows the commands.
     """
     from localspec.cli.run_engine import warn_about_build
+    from localspec.cli.run_guard import settings_that_fit, this_machine_quickly
     from localspec.cli.run_models import prepare_models
     from localspec.cli.run_settings import (
         LoadOptions,
@@ -136,6 +138,7 @@ def command(
         pair_draft_max=models.draft_max,
         pair_p_min=models.p_min,
     )
+    settings = settings_that_fit(settings, this_machine_quickly(), output, force=force)
     warn_about_build(output)
     show_stats = output.is_terminal if stats is None else stats
     if question is None:

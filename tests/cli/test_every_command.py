@@ -22,6 +22,8 @@ WORKING = {
     "list": ("list",),
     "pull": ("pull", "smollm2-135m", "--dry-run"),
     "doctor": ("doctor",),
+    "fit": ("fit", "{tiny}", "--vram", "1GiB"),
+    "check": ("check", "{tiny}", "{tiny}"),
     "cache info": ("cache", "info"),
     "cache build": ("cache", "build", "{text}", "--model", "{tiny}", "-o", "{out}"),
 }
@@ -31,6 +33,9 @@ FAILING = {
     "run": (("run", "{nothing}", "hi"), 6),
     "pull": (("pull", "no-such-pair"), 2),
     "rm": (("rm", "no-such-pair"), 2),
+    "fit": (("fit", "{nothing}"), 6),
+    "check": (("check", "{tiny}", "{nothing}"), 6),
+    "bench": (("bench", "{nothing}"), 6),
     "cache info": (("cache", "info", "{nothing}"), 1),
     "cache merge": (("cache", "merge", "{nothing}", "-o", "{out}"), 1),
 }

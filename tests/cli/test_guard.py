@@ -1,0 +1,113 @@
+"""The guard before loading: `auto` takes what fits, the rest is refused with a way out."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from localspec.cli.output import Output
+from localspec.cli.run_guard import settings_that_fit
+from localspec.engine.settings import EngineSettings, ModelSettings
+from localspec.errors import BadModelFile, DoesNotFit
+from localspec.ggufmeta.header import read_header
+from localspec.memory.devices import CUDA_CONTEXT, Device, Machine, imagined_machine
+from localspec.memory.fit import estimator, max_gpu_layers
+from localspec.memory.request import LoadOptions, make_loads
+from tests.cli.conftest import Program
+from tests.support.fake_engine import FakeEngine
+from tests.support.tiny_gguf import write_tiny
+
+MIB = 1024 * 1024
+
+
+def host(free: int) -> Machine:
+    return Machine((), Device("CPU", 64 * 1024 * MIB, free), True)
+
+
+def guard(
+    settings: EngineSettings, machine: Machine, *, force: bool = False
+) -> tuple[EngineSettings, str]:
+    err = io.StringIO()
+    output = Output(stdout=io.StringIO(), stderr=err, stdin=io.StringIO())
+    return settings_that_fit(settings, machine, output, force=force), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def long_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with a context of 8192."""
+    path = tmp_path_factory.mktemp("guard") / "long.gguf"
+    return write_tiny(path, "llama", n_ctx_train=8192)
+
+
+def required(path: Path, n_ctx: int) -> int:
+    loads = make_loads(read_header(path), None, LoadOptions(n_ctx=n_ctx))
+    return estimator(host(1))(loads).required
+
+
+def test_what_fits_is_left_alone(long_model: Path) -> None:
+    settings = EngineSettings(ModelSettings(long_model), "m")
+    assert guard(settings, host(1024 * MIB)) == (settings, "")
+
+
+def test_an_automatic_context_shrinks_to_what_fits(long_model: Path) -> None:
+    machine = host(required(long_model, 4096) + 1)
+    settings, told = guard(EngineSettings(ModelSettings(long_model), "m"), machine)
+    assert settings.n_ctx == 4096
+    assert "a context of 4096 tokens fits" in told
+
+
+def test_a_context_that_was_asked_for_is_refused_with_the_best_change(long_model: Path) -> None:
+    machine = host(required(long_model, 4096) + 1)
+    settings = EngineSettings(ModelSettings(long_model), "m", n_ctx=8192)
+    with pytest.raises(DoesNotFit) as caught:
+        guard(settings, machine)
+    assert caught.value.message.startswith("m with 8192 tokens of context needs ")
+    assert " fits: " in caught.value.hint
+    fields = caught.value.fields
+    assert fields["shortfall"] == fields["required"] - fields["free"] > 0
+
+
+def test_force_starts_nevertheless_with_a_warning(long_model: Path) -> None:
+    settings = EngineSettings(ModelSettings(long_model), "m", n_ctx=8192)
+    kept, told = guard(settings, host(MIB), force=True)
+    assert kept == settings
+    assert told.startswith("warning: m with 8192 tokens of context needs ")
+
+
+def test_layers_that_do_not_fit_stay_on_the_cpu(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "deep.gguf", "llama", n_layer=8, n_ctx_train=2048)
+    loads = make_loads(read_header(path), None, LoadOptions(n_ctx=2048))
+    full = estimator(imagined_machine(vram=[1024 * MIB]))(loads).gpus[0].required
+    machine = imagined_machine(vram=[CUDA_CONTEXT + full * 2 // 3])
+    settings, told = guard(EngineSettings(ModelSettings(path), "m", n_ctx=2048), machine)
+    assert settings.target.gpu_layers == max_gpu_layers(loads, estimator(machine)) > 0
+    assert "of 9 layers fit on the GPU" in told
+
+
+def test_the_draft_counts(long_model: Path, tmp_path: Path) -> None:
+    machine = host(required(long_model, 8192) + 1)
+    alone = EngineSettings(ModelSettings(long_model), "m", n_ctx=8192)
+    assert guard(alone, machine)[0] == alone
+    pair = EngineSettings(
+        ModelSettings(long_model), "m", draft=ModelSettings(long_model), n_ctx=8192
+    )
+    with pytest.raises(DoesNotFit):
+        guard(pair, machine)
+
+
+def test_a_bad_file_is_told_before_it_is_planned(tmp_path: Path) -> None:
+    path = tmp_path / "bad.gguf"
+    path.write_text("no model", encoding="utf-8")
+    with pytest.raises(BadModelFile):
+        guard(EngineSettings(ModelSettings(path), "m"), host(MIB))
+
+
+def test_run_refuses_with_code_4_and_starts_nothing(
+    program: Program, fake_engine: type[FakeEngine], tiny: Path
+) -> None:
+    done = program("run", tiny, "hi", "--ctx", "1000000000")
+    assert (done.code, done.out) == (4, "")
+    assert fake_engine.started == []
+    assert program("run", tiny, "hi", "--ctx", "1000000000", "--force").code == 0
