@@ -36,11 +36,12 @@ def add_pair(new: NewPair, catalog: Catalog, paths: Paths, *, replace: bool = Fa
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    if catalog.find(new.id) is not None and not replace:
+    taken = catalog.find(new.id)
+    if taken is not None and not replace:
         raise UsageError(
-            f"there is a pair {new.id!r} already",
+            f"there is a pair {taken.id!r} already",
             hint="choose another with --id, or replace it with --force",
-            id=new.id,
+            id=taken.id,
         )
     file = paths.user_catalog
     try:
