@@ -156,6 +156,7 @@ def program_help() -> str:
         "localspec: local GGUF models that answer faster, by speculative decoding",
         "",
         "Usage: localspec COMMAND [OPTIONS]",
+        "       localspec [--model MODEL] [--screen NAME]    the terminal UI",
         "",
     ]
     for section in dict.fromkeys(entry.section for entry in COMMANDS):

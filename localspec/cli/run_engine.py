@@ -27,7 +27,10 @@ async def start_engine(settings: EngineSettings, output: Output) -> EngineClient
     from localspec.engine.client import EngineClient
 
     def on_event(event: LoadProgress | Notice) -> None:
-        if isinstance(event, LoadProgress):
+        if isinstance(event, LoadProgress) and event.fraction >= 1.0:
+            # Memory is laid out and speeds are measured; nobody can say how long that takes.
+            output.status("getting ready", force=True)
+        elif isinstance(event, LoadProgress):
             output.progress(f"loading the {event.role}", event.fraction)
         else:
             output.warn(event.message, event.hint)

@@ -59,7 +59,7 @@ def test_program_help_loads_no_command_and_nothing_heavy() -> None:
     heavy = {"pydantic", "numpy", "huggingface_hub", "asyncio", "jinja2", "psutil"}
     assert not (FACES | NATIVE | heavy) & loaded
     commands = {name for name in loaded if name.startswith("localspec.cli.")}
-    assert commands == {f"localspec.cli.{name}" for name in ("app", "call", "output")}
+    assert commands == {f"localspec.cli.{name}" for name in ("app", "call", "output", "ui")}
 
 
 @pytest.mark.parametrize("command", ["run", "doctor", "cache build", "list", "pull", "rm"])
