@@ -9,7 +9,7 @@ import typer
 
 from localspec.cli.drafts_table import show_drafts
 from localspec.cli.output import Output
-from localspec.units import format_file_size
+from localspec.units import format_bytes, format_file_size
 
 if TYPE_CHECKING:
     from localspec.catalog.load import Catalog
@@ -43,10 +43,12 @@ def command(
     if for_:
         show_drafts(for_, catalog, paths, output, online=online)
         return
+    output.status("looking at model files")
     rows = _rows(what, local, catalog, paths)
     speedups = _measured(rows, paths)
-    output.document([_as_json(row, speedups.get(row.id)) for row in rows])
-    _show(rows, speedups, output)
+    headroom = _headroom(rows, paths)
+    output.document([_as_json(row, speedups.get(row.id), headroom.get(row.id)) for row in rows])
+    _show(rows, speedups, headroom, output)
 
 
 def _rows(what: str, local: bool, catalog: Catalog, paths: Paths) -> list[Row]:
@@ -73,24 +75,46 @@ def _measured(rows: list[Row], paths: Paths) -> dict[str, float]:
     return measured_speedups([row.id for row in rows], paths=paths)
 
 
-def _show(rows: list[Row], speedups: dict[str, float], output: Output) -> None:
+def _headroom(rows: list[Row], paths: Paths) -> dict[str, int]:
+    """Bytes left over on this machine, for every row whose files are all here; negative is what
+    is missing. `localspec fit --all` tells it of the others."""
+    files = {
+        row.id: [file.path for file in row.files if file.path is not None]
+        for row in rows
+        if row.disk_mark == "all" and (row.header is None or not row.header.problem)
+    }
+    if not files:
+        return {}
+    from localspec.cli.memory_glance import RequiredMemory, quick_machine, usable_memory
+
+    required = RequiredMemory(paths)
+    usable = usable_memory(quick_machine())
+    found = {id_: required.of(paths_) for id_, paths_ in files.items()}
+    required.save()
+    return {id_: usable - needed for id_, needed in found.items() if needed is not None}
+
+
+def _show(
+    rows: list[Row], speedups: dict[str, float], headroom: dict[str, int], output: Output
+) -> None:
     if not rows:
         output.note("nothing here")
         return
     output.table(
-        ("MODEL", "METHOD", "SIZE", "DISK", "GAIN", "WHAT IT IS"),
+        ("MODEL", "METHOD", "SIZE", "FITS", "DISK", "GAIN", "WHAT IT IS"),
         [
             (
                 row.id,
                 row.shown_method,
                 "?" if row.size is None else format_file_size(row.size),
+                _fits(headroom.get(row.id)),
                 row.disk_mark,
                 f"{speedups[row.id]:.2f}x" if row.id in speedups else "-",
                 _what(row),
             )
             for row in rows
         ],
-        right=(2, 4),
+        right=(2, 5),
     )
     used = sum(file.size or 0 for file in _files_once(rows))
     output.note(f"{format_file_size(used)} on this machine")
@@ -115,11 +139,20 @@ def _what(row: Row) -> str:
     return "; ".join(said)
 
 
+def _fits(headroom: int | None) -> str:
+    """`yes, 4.2 GiB left`, `no, 1.1 GiB short`, or a dash: never a colour alone."""
+    if headroom is None:
+        return "-"
+    if headroom >= 0:
+        return f"yes, {format_bytes(headroom)} left"
+    return f"no, {format_bytes(-headroom)} short"
+
+
 def _parameters(count: int) -> str:
     return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
 
 
-def _as_json(row: Row, speedup: float | None) -> dict[str, Any]:
+def _as_json(row: Row, speedup: float | None, headroom: int | None) -> dict[str, Any]:
     return {
         "id": row.id,
         "method": row.method,
@@ -127,8 +160,8 @@ def _as_json(row: Row, speedup: float | None) -> dict[str, Any]:
         "target": row.target,
         "draft": row.draft,
         "disk_use": row.disk_use,
-        "fits": None,
-        "headroom": None,
+        "fits": None if headroom is None else headroom >= 0,
+        "headroom": headroom,
         "measured_speedup": speedup,
         "reported": row.pair.reported if row.pair is not None else None,
         "note": row.pair.note if row.pair is not None else "",

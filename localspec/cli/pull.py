@@ -25,13 +25,14 @@ def command(
 ) -> None:
     """Download a model and its draft: resumable, both at once, verified by sha256."""
     from localspec.catalog.load import load_catalog
+    from localspec.cli.memory_glance import weight_budget
     from localspec.hub.pull import plan_pull
     from localspec.hub.resolve import resolve
     from localspec.paths import user_paths
 
     paths = user_paths()
     resolved = resolve(model, load_catalog(paths), paths)
-    plan = plan_pull(resolved)
+    plan = plan_pull(resolved, memory_budget=weight_budget(resolved, paths))
     for note in plan.notes:
         output.note(note)
     if dry_run:
