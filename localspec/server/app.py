@@ -16,13 +16,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from localspec.errors import LocalspecError
+from localspec.server.about import health, list_models, metrics, one_model, openapi
 from localspec.server.chat import chat_completions
+from localspec.server.completions import completions
+from localspec.server.embeddings import embeddings
 from localspec.server.failures import ApiError, as_api_error
 from localspec.server.guard import Guard
 from localspec.server.metrics import Metrics
 from localspec.server.models import Models, Start
+from localspec.server.responses import responses
 from localspec.server.service import ClientGone, Service
 from localspec.server.settings import ServerSettings
+from localspec.server.text_questions import apply_template, detokenize, tokenize
 
 _log = logging.getLogger("localspec.server")
 
@@ -30,6 +35,18 @@ Endpoint = Callable[[Request, Service], Awaitable[Response]]
 
 _ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/chat/completions", chat_completions),
+    ("POST", "/v1/completions", completions),
+    ("POST", "/v1/responses", responses),
+    ("POST", "/v1/embeddings", embeddings),
+    ("GET", "/v1/models", list_models),
+    ("GET", "/v1/models/{model:path}", one_model),
+    ("POST", "/tokenize", tokenize),
+    ("POST", "/detokenize", detokenize),
+    ("POST", "/apply-template", apply_template),
+    ("GET", "/health", health),
+    ("GET", "/v1/health", health),
+    ("GET", "/metrics", metrics),
+    ("GET", "/openapi.json", openapi),
 )
 
 
@@ -43,8 +60,8 @@ def make_app(settings: ServerSettings, start: Start) -> Starlette:
         budget=settings.memory_budget,
         idle_unload_s=settings.idle_unload_s,
     )
-    metrics = Metrics({path for _, path, _ in _ROUTES})
-    service = Service(settings, models, metrics)
+    counters = Metrics({path for _, path, _ in _ROUTES})
+    service = Service(settings, models, counters)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -56,7 +73,7 @@ def make_app(settings: ServerSettings, start: Start) -> Starlette:
             idle.cancel()
             await models.close()
 
-    guard = Middleware(Guard, settings=settings, on_response=metrics.responded)
+    guard = Middleware(Guard, settings=settings, on_response=counters.responded)
     middleware = [guard]
     if settings.cors_origins:
         middleware.append(

@@ -11,20 +11,17 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from localspec import __version__
 from localspec.events import Answer
 from localspec.server.answer_parts import AnswerParts, Ended, Part, Words
 from localspec.server.bodies import ChatBody
 from localspec.server.body_reading import read_body
 from localspec.server.failures import ApiError
-from localspec.server.figures import speculation_of, speed_header, timings_of, usage_of
+from localspec.server.figures import FINGERPRINT, speculation_of, speed_header, timings_of, usage_of
 from localspec.server.requests import ChatPlan, plan_chat
 from localspec.server.running import Running, Told
 from localspec.server.service import Service, client_of, started, while_connected
 from localspec.server.sse import DONE, error_line, event_stream, line
 from localspec.server.tools.calls import ToolCall
-
-FINGERPRINT = f"localspec-{__version__}"
 
 
 async def chat_completions(request: Request, service: Service) -> Response:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from localspec import __version__
 from localspec.events import Answer
+
+FINGERPRINT = f"localspec-{__version__}"
+"""`system_fingerprint` of every answer."""
 
 
 def usage_of(answers: Sequence[Answer]) -> dict[str, Any]:

@@ -169,9 +169,14 @@ def _variables(body: ChatBody, *, constrained: bool) -> dict[str, Any]:
         variables["enable_thinking"] = effort not in ("none", "minimal")
     if constrained:
         variables["enable_thinking"] = False
-    given = body.chat_template_kwargs or {}
+    return {**variables, **checked_variables(body.chat_template_kwargs)}
+
+
+def checked_variables(given: dict[str, Any] | None) -> dict[str, Any]:
+    """Names for the chat template. Raises ApiError 400 for those that the request itself makes."""
+    given = given or {}
     taken = {"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"} & set(given)
     if taken:
         name = f"chat_template_kwargs.{min(taken)}"
         raise invalid(f"{name} is made from the request itself", name, "invalid_value")
-    return {**variables, **given}
+    return given
