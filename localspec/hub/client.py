@@ -42,6 +42,8 @@ class RemoteFile:
     """Where its bytes are; often a signed address at another host, valid for a while."""
     same_host: bool
     """Whether `url` is the Hub itself, so that the token may go there."""
+    xet: object = None
+    """What huggingface_hub needs for a Xet transfer; None for a file that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ class HubClient:
             commit=found.commit_hash,
             url=location,
             same_host=_origin(location) == _origin(url),
+            xet=found.xet_file_data,
         )
 
     @contextlib.contextmanager

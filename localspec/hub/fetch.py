@@ -12,6 +12,7 @@ from localspec.hub.failures import TransferBroken, outside_errors, status_of
 from localspec.hub.partial import PartialFile
 from localspec.hub.progress import FileProgress
 from localspec.hub.store import Store, storage_errors
+from localspec.hub.xet import receive_by_xet, wants_xet
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class _Transfer:
         self._client = client
         self.downloaded = 0
         self.resumed = False
+        self._xet_failed = False
 
     def run(self) -> RemoteFile:
         """Attempt until every byte is there; the version that they are."""
@@ -119,15 +121,33 @@ class _Transfer:
         _expected(remote, self._sha256)
         partial = self._partial
         partial.claim(remote.etag, remote.size)
-        if partial.size > partial.hashed:
-            self.resumed = True
-            self._progress.start("verifying", partial.hashed, remote.size)
-            while count := partial.hash_some():
-                control.check()
-                self._progress.advance(count)
+        self._hash_what_is_there(remote)
+        if partial.hashed == 0 and not self._xet_failed and wants_xet(remote):
+            self._receive_by_xet(remote)
         if partial.hashed < remote.size:
             self._receive(remote)
         return remote
+
+    def _hash_what_is_there(self, remote: RemoteFile) -> None:
+        partial, control = self._partial, self._client.control
+        if partial.size == partial.hashed:
+            return
+        self.resumed = True
+        self._progress.start("verifying", partial.hashed, remote.size)
+        while count := partial.hash_some():
+            control.check()
+            self._progress.advance(count)
+
+    def _receive_by_xet(self, remote: RemoteFile) -> None:
+        partial, control = self._partial, self._client.control
+        # A failure is followed by plain HTTP: it may serve the file after all.
+        self._xet_failed = True
+        receive_by_xet(remote, partial.whole_path, self._progress, control)
+        self._xet_failed = False
+        partial.take_whole()
+        self.downloaded += remote.size
+        self._hash_what_is_there(remote)
+        self.resumed = False
 
     def _receive(self, remote: RemoteFile) -> None:
         control, partial, progress = self._client.control, self._partial, self._progress

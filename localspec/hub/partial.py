@@ -85,14 +85,27 @@ class PartialFile:
         self._digest.update(data)
         self._hashed += len(data)
 
+    @property
+    def whole_path(self) -> Path:
+        """Where another transfer may put the whole file, for `take_whole`."""
+        return self.path.with_name(f"{self.path.name}.whole")
+
+    def take_whole(self) -> None:
+        """The file at `whole_path` takes the place of these bytes; nothing of it is hashed yet."""
+        self._file.close()
+        self.whole_path.replace(self.path)
+        self._file = self.path.open("r+b", buffering=0)
+        self._digest = hashlib.sha256()
+        self._hashed = 0
+
     def close(self) -> None:
         self._file.close()
 
     def delete(self) -> None:
         """Take the bytes and their state away."""
         self.close()
-        self.path.unlink(missing_ok=True)
-        self._state_path.unlink(missing_ok=True)
+        for path in (self.path, self._state_path, self.whole_path):
+            path.unlink(missing_ok=True)
 
     def release(self) -> None:
         """The bytes get their final name: only their state goes."""

@@ -127,7 +127,8 @@ class Store:
         """Delete what was fetched towards `final`; bytes freed."""
         partial = self.partial_for(final)
         freed = 0
-        for leftover in (partial, partial.with_name(f"{partial.name}.state")):
+        names = ("", ".state", ".whole")
+        for leftover in [partial.with_name(f"{partial.name}{suffix}") for suffix in names]:
             with contextlib.suppress(FileNotFoundError):
                 freed += leftover.stat().st_size
                 leftover.unlink()

@@ -104,6 +104,8 @@ class FakeHub:
         """One for each request to the Hub itself, in order."""
         self.storage_faults: dict[str, deque[Fault]] = {}
         """For each file name, one for each GET of its bytes, in order."""
+        self.xet = False
+        """Whether every file has a Xet address too; there is no Xet server behind it."""
         self.rate: float | None = None
         """Bytes per second of each body; None as fast as it goes."""
         self.log: list[Request] = []
@@ -313,10 +315,12 @@ class _HubHandler(_Handler):
             status = 403 if self.token else 401
             self.answer(status, b"", {"X-Error-Code": "GatedRepo"})
             return
+        xet = {"X-Xet-Hash": file.sha256, "X-Xet-Refresh-Route": f"{self.hub.endpoint}/xet"}
         self.answer(
             302,
             b"",
-            {
+            (xet if self.hub.xet else {})
+            | {
                 "X-Repo-Commit": repo.commit,
                 "X-Linked-Etag": f'"{file.sha256}"',
                 "X-Linked-Size": str(file.size),
