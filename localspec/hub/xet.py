@@ -46,11 +46,11 @@ def receive_by_xet(
     try:
         xet_get(
             incomplete_path=path,
-            xet_file_data=remote.xet,
+            xet_file_data=remote.xet,  # type: ignore[arg-type]
             headers=build_hf_headers(library_name="localspec"),
             expected_size=remote.size,
             displayed_filename=path.name,
-            _tqdm_bar=_Bar(progress, control),  # type: ignore[arg-type]
+            _tqdm_bar=_Bar(progress, control),
         )
     except outside_errors():
         raise
