@@ -81,6 +81,7 @@ def run_program(arguments: Sequence[str]) -> int:
     except LocalspecError as error:
         if debug:
             _print_traceback()
+            _print_details(error)
         output.error(error)
         return error.exit_code
     except KeyboardInterrupt:
@@ -196,6 +197,15 @@ def _print_traceback() -> None:
     import traceback
 
     traceback.print_exc(file=sys.stderr)
+
+
+def _print_details(error: LocalspecError) -> None:
+    """What another process reported with the error: its trace, the last lines of its log."""
+    for name in ("trace", "log"):
+        found = error.fields.get(name, "")
+        lines = found if isinstance(found, list | tuple) else str(found).splitlines()
+        for line in lines:
+            sys.stderr.write(f"{name}: {line}\n")
 
 
 def _make_streams_safe() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Program:
 
     def __call__(self, *arguments: str | Path, stdin: str | None = None) -> Outcome:
         """stdin: what is piped in; None is nothing, as from /dev/null."""
-        with Path("/dev/null").open() as nothing:
+        with Path(os.devnull).open() as nothing:
             source = nothing if stdin is None else io.StringIO(stdin)
             self._monkeypatch.setattr(sys, "stdin", source)
             self._capsys.readouterr()

@@ -70,7 +70,7 @@ def test_a_bad_model_file_is_one_line_and_code_6(
 ) -> None:
     path = tmp_path / "bad.gguf"
     make(path)
-    done = program("run", path, "hello", "--max-tokens", "4")
+    done = program("run", path, "hello", "--max-tokens", "4", "--threads", "1")
     assert (done.code, done.out) == (6, "")
     assert done.err_lines[0].startswith("error: ")
     assert message in done.err_lines[0]
@@ -81,13 +81,13 @@ def test_a_bad_model_file_is_one_line_and_code_6(
 def test_raw_needs_no_template(program: Program, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     broken_template(path)
-    assert program("run", path, "hello", "--raw", "--max-tokens", "4").code == 0
+    assert program("run", path, "hello", "--raw", "--max-tokens", "4", "--threads", "1").code == 0
 
 
 def test_a_prompt_longer_than_the_context_is_told_with_both_sizes(
     program: Program, tiny: Path
 ) -> None:
-    done = program("run", tiny, "long " * 400)
+    done = program("run", tiny, "long " * 400, "--threads", "1")
     assert (done.code, done.out) == (2, "")
     assert done.err_lines[0].startswith("error: the prompt has ")
     assert "the context 512" in done.err_lines[0]
@@ -106,7 +106,19 @@ def test_an_unreadable_lookup_cache_is_a_warning_and_the_answer_comes(
 ) -> None:
     cache = tmp_path / "cache.bin"
     text(cache)
-    arguments = ("run", tiny, "hi", "--max-tokens", "4", "--temp", "0", "--draft", "ngram")
+    arguments = (
+        "run",
+        tiny,
+        "hi",
+        "--max-tokens",
+        "4",
+        "--threads",
+        "1",
+        "--temp",
+        "0",
+        "--draft",
+        "ngram",
+    )
     done = program(*arguments, "--lookup-static", cache)
     assert done.code == 0
     assert done.err_lines[0].startswith("warning: cache.bin is not a lookup cache")
@@ -123,7 +135,18 @@ def test_an_impossible_grammar_is_told(program: Program, tiny: Path, tmp_path: P
 
 def test_a_real_answer_fills_the_whole_contract(program: Program, tiny: Path) -> None:
     done = program(
-        "run", tiny, "hello", "--json", "--max-tokens", "12", "--temp", "0", "--draft", "ngram"
+        "run",
+        tiny,
+        "hello",
+        "--json",
+        "--max-tokens",
+        "12",
+        "--threads",
+        "1",
+        "--temp",
+        "0",
+        "--draft",
+        "ngram",
     )
     answer = json.loads(done.out)
     assert done.code == 0
@@ -144,9 +167,13 @@ def test_a_static_cache_is_built_from_text_and_used(
     facts = json.loads(built.out)
     assert (built.code, facts["path"]) == (0, str(cache))
     assert facts["ngrams"] > 10
-    done = program("run", tiny, "hi", "--lookup-static", cache, "--max-tokens", "4")
+    done = program(
+        "run", tiny, "hi", "--lookup-static", cache, "--max-tokens", "4", "--threads", "1"
+    )
     assert (done.code, done.err) == (0, "")
     other = write_tiny(tmp_path / "other.gguf", "llama", n_vocab=300)
-    done = program("run", other, "hi", "--lookup-static", cache, "--max-tokens", "4")
+    done = program(
+        "run", other, "hi", "--lookup-static", cache, "--max-tokens", "4", "--threads", "1"
+    )
     assert done.code == 0
     assert done.err_lines[0].startswith("warning: static.bin was made with the vocabulary")

@@ -13,7 +13,7 @@ import typer
 from localspec import __version__
 from localspec.cli import app
 from localspec.cli.output import Output
-from localspec.errors import DoesNotFit
+from localspec.errors import DoesNotFit, EngineCrashed
 
 
 def example(
@@ -25,6 +25,8 @@ def example(
     """Do one thing."""
     if fail == "fit":
         raise DoesNotFit("24 GiB needed, 8 GiB free", hint="use a smaller one", free=8)
+    if fail == "crash":
+        raise EngineCrashed("the engine ended", log=["GGML_ASSERT(x)", "end"])
     if fail == "bug":
         raise ValueError("oops")
     if fail == "stop":
@@ -120,6 +122,12 @@ def test_failures_are_a_line_and_a_code_and_never_a_traceback(
 def test_debug_shows_the_traceback(fail: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, _, err = run(capsys, "single", "m", "--fail", fail, "--debug")
     assert "Traceback (most recent call last)" in err
+
+
+def test_debug_shows_the_log_of_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = run(capsys, "single", "m", "--fail", "crash", "--debug")
+    assert "log: GGML_ASSERT(x)\nlog: end\nerror: the engine ended\n" in err
+    assert "GGML" not in run(capsys, "single", "m", "--fail", "crash")[2]
 
 
 def test_json_error_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from localspec.cli.output import Output, format_table
-from localspec.errors import BadModelFile
+from localspec.errors import BadModelFile, UsageError
 
 
 class Terminal(io.StringIO):
@@ -149,3 +149,57 @@ def test_table_aligns_columns() -> None:
         "a       10",
         "long     7",
     ]
+
+
+def on_terminal() -> tuple[Output, Terminal, Terminal]:
+    out, err = Terminal(), Terminal()
+    return Output(color=False, stdout=out, stderr=err, stdin=io.StringIO()), out, err
+
+
+def test_thinking_streams_to_stderr_and_ends_before_the_answer() -> None:
+    output, out, err = on_terminal()
+    output.aside("hm")
+    output.aside("m")
+    output.write("Yes.")
+    assert (out.getvalue(), err.getvalue()) == ("Yes.", "hmm\n\n")
+
+
+def test_thinking_is_not_shown_where_nobody_reads_it() -> None:
+    output, _, err = sink()
+    output.aside("hm")
+    assert err.getvalue() == ""
+
+
+def test_an_error_begins_a_line_of_its_own() -> None:
+    output, out, err = on_terminal()
+    output.write("half an ans")
+    output.error(BadModelFile("lost"))
+    assert out.getvalue() == "half an ans\n"
+    assert err.getvalue() == "error: lost\n"
+
+
+def test_a_step_of_a_json_command_leaves_stdout_alone() -> None:
+    output, out, err = sink(json=True)
+    step = output.without_json()
+    step.line("downloaded")
+    step.json_line({"done": 1})
+    output.document({"x": 1})
+    assert json.loads(out.getvalue()) == {"x": 1}
+    assert err.getvalue() == "downloaded\n"
+
+
+def test_only_what_is_piped_is_read() -> None:
+    def reader(stdin: io.StringIO) -> str | None:
+        return Output(stdout=io.StringIO(), stderr=io.StringIO(), stdin=stdin).read_stdin()
+
+    assert reader(io.StringIO("piped")) == "piped"
+    assert reader(Terminal("typed")) is None
+    closed = io.StringIO()
+    closed.close()
+    assert reader(closed) is None
+
+
+def test_text_that_is_not_utf8_is_wrong_usage() -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"\xff\xfe"), encoding="utf-8")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        Output(stdout=io.StringIO(), stderr=io.StringIO(), stdin=stdin).read_stdin()
