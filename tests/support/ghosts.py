@@ -58,6 +58,11 @@ _DELTA_NET: dict[str, Any] = {
 _QWEN_27B: dict[str, Any] = {**_DELTA_NET, "d_inner": 6144, "dt_rank": 48}
 
 MODELS: dict[str, tuple[str, Dims]] = {
+    "smollm2-135m": ("llama", _dims((30, 576, 1536), (9, 3, 64), 49152, 8192, tied=True)),
+    "gemma-3-270m": (
+        "gemma3",
+        _dims((18, 640, 2048), (4, 1, 256), 262144, 32768, tied=True, n_swa=512),
+    ),
     "llama-3.1-8b": ("llama", _dims((32, 4096, 14336), (32, 8, 128), **_LLAMA_3)),
     "llama-3.1-70b": ("llama", _dims((80, 8192, 28672), (64, 8, 128), **_LLAMA_3)),
     "mistral-small-24b": ("llama", _dims((40, 5120, 32768), (32, 8, 128), 131072, 131072)),
