@@ -11,11 +11,17 @@ from textual.binding import Binding, BindingType
 from textual.theme import Theme
 
 from localspec.tui.backend.contract import Backend
-from localspec.tui.backend.views import Download
+from localspec.tui.backend.views import Download, MachineView
 from localspec.tui.chat_session import ChatSession
+from localspec.tui.commands import ActionProvider
 from localspec.tui.messages import MachineFound, RunRequested, ScreenRequested
 from localspec.tui.screens.base import BaseScreen
+from localspec.tui.screens.bench import BenchScreen
 from localspec.tui.screens.chat import ChatScreen
+from localspec.tui.screens.downloads import DownloadsScreen
+from localspec.tui.screens.fit import FitScreen
+from localspec.tui.screens.log import LogScreen
+from localspec.tui.screens.models import ModelsScreen
 from localspec.tui.state import UiState
 from localspec.tui.theme import DARK_NAME, LIGHT_NAME, look_for, themes
 from localspec.tui.widgets.topbar import SCREENS
@@ -28,6 +34,7 @@ class LocalspecApp(App[None]):
 
     TITLE = "localspec"
     CSS_PATH = "app.tcss"
+    COMMANDS = App.COMMANDS | {ActionProvider}
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - the base declares it so
         (0, "-narrow"),
         (100, "-medium"),
@@ -38,7 +45,8 @@ class LocalspecApp(App[None]):
             Binding(key, f"screen('{name}')", title, show=False, priority=True)
             for name, title, key in SCREENS
         ),
-        Binding("f1,question_mark", "help", "Help", show=True, key_display="?"),
+        Binding("f1,question_mark", "help", "Help", key_display="?"),
+        Binding("f10", "toggle_theme", "Dark / light", show=False, priority=True),
         Binding("ctrl+q", "quit", "Quit", show=True, priority=True),
     ]
 
@@ -57,6 +65,7 @@ class LocalspecApp(App[None]):
         self.session.settings = self._state.settings
         self.session.method = self._state.method
         self._downloads: tuple[Download, ...] = ()
+        self._machine: MachineView | None = None
         self._screens: dict[str, BaseScreen] = {}
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -76,37 +85,71 @@ class LocalspecApp(App[None]):
             self.call_after_refresh(self._start)
 
     def _make_screens(self) -> dict[str, BaseScreen]:
+        backend = self.backend
+        self._chat = ChatScreen(backend, self.session, self._state.history)
+        self._fit = FitScreen(backend)
+        self._bench = BenchScreen(backend)
         return {
-            "chat": ChatScreen(self.backend, self.session, self._state.history),
+            "models": ModelsScreen(backend, welcome=not self._state.welcomed),
+            "chat": self._chat,
+            "fit": self._fit,
+            "downloads": DownloadsScreen(backend),
+            "bench": self._bench,
+            "log": LogScreen(backend),
         }
 
     def _start(self) -> None:
         """Open what the command line named."""
-        if self.current_mode == "chat":
-            self._chat.open_model(self._start_model)
+        self._open(self.current_mode, self._start_model)
 
-    @property
-    def _chat(self) -> ChatScreen:
-        screen = self._screens["chat"]
-        assert isinstance(screen, ChatScreen)
-        return screen
+    def _open(self, name: str, model: str) -> None:
+        """Let a screen that is shown turn to a pair."""
+        match name:
+            case "chat":
+                self._chat.open_model(model)
+            case "fit":
+                self._fit.open_model(model)
+            case "bench":
+                self._bench.open_model(model)
 
     # --- routes ---
 
     @on(ScreenRequested)
-    def _screen_requested(self, message: ScreenRequested) -> None:
-        self.switch_mode(message.name)
+    async def _screen_requested(self, message: ScreenRequested) -> None:
+        await self._switch(message.name)
+        if message.model:
+            self._open(message.name, message.model)
 
     async def action_screen(self, name: str) -> None:
-        await self.switch_mode(name)
+        """Fit and bench turn to the pair of the chat when they have none yet."""
+        await self._switch(name)
+        model = self._chat.model
+        if model and (
+            (name == "fit" and not self._fit.model) or (name == "bench" and not self._bench.model)
+        ):
+            self._open(name, model)
+
+    async def _switch(self, name: str) -> None:
+        if self.current_mode != name:
+            await self.switch_mode(name)
+            self._tell_screen()
+
+    def _tell_screen(self) -> None:
+        """A screen that was just mounted learns what the others know."""
+        screen = self._screens[self.current_mode]
+        screen.show_downloads(self._downloads)
+        if self._machine is not None:
+            screen.show_machine(self._machine)
 
     @on(RunRequested)
     async def _run_requested(self, message: RunRequested) -> None:
-        await self.switch_mode("chat")
+        self._state.welcomed = True
+        await self._switch("chat")
         self._chat.open_model(message.model, message.choice)
 
     @on(MachineFound)
     def _machine_found(self, message: MachineFound) -> None:
+        self._machine = message.machine
         for screen in self._mounted():
             screen.show_machine(message.machine)
 

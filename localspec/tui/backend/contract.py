@@ -87,6 +87,10 @@ class Backend(Protocol):
         """Whether a file of the pair has to be pulled first. Takes a moment: looks at files."""
         ...
 
+    def has_draft(self, model: str) -> bool:
+        """Whether the pair has a draft model. Takes a moment; False for unknown names."""
+        ...
+
     def remove(self, model: str) -> str:
         """Delete the files of a pair that no other needs; what happened, in a sentence."""
         ...

@@ -29,9 +29,9 @@ class EngineRoom:
         self._paths = paths
         self._client: EngineClient | None = None
         self._settings: EngineSettings | None = None
-        self._draft_name = ""
         self.loaded: LoadedView | None = None
-        self._loading: Any = None
+        self.choice = FitChoice()
+        """How it was loaded."""
         self.log_lines: list[str] = []
         """What was said about loading and crashes, oldest first."""
 
@@ -42,7 +42,7 @@ class EngineRoom:
         from localspec.engine.client import EngineClient
 
         settings = engine_settings(resolved, choice, self._paths)
-        if self._client is not None and self._loaded_settings() == settings and self.loaded:
+        if self._client is not None and self._settings == settings and self.loaded:
             return self.loaded
         await self.unload()
 
@@ -52,7 +52,7 @@ class EngineRoom:
             on_event(event)
 
         client = await EngineClient.start(replace(settings, method=method), tell)
-        self._client, self._settings = client, settings
+        self._client, self._settings, self.choice = client, settings, choice
         facts = client.facts
         self.loaded = LoadedView(
             id=resolved.id,
@@ -79,6 +79,11 @@ class EngineRoom:
             self.log_lines += [str(line) for line in error.fields.get("log", [])]
             self.log_lines.append(error.message)
             raise
+
+    @property
+    def pid(self) -> int | None:
+        """Of the engine's process."""
+        return self._client.pid if self._client is not None else None
 
     async def stop(self) -> None:
         if self._client is not None:
@@ -112,9 +117,6 @@ class EngineRoom:
             raise UsageError("no model is loaded", hint="F3 shows the models; enter runs one")
         return self._client
 
-    def _loaded_settings(self) -> EngineSettings | None:
-        return self._settings
-
 
 def engine_settings(resolved: ResolvedPair, choice: FitChoice, paths: Paths) -> EngineSettings:
     """How to load `resolved` as `choice` says. Raises UsageError when a file is missing."""
@@ -128,12 +130,13 @@ def engine_settings(resolved: ResolvedPair, choice: FitChoice, paths: Paths) -> 
     if choice.use_draft and resolved.draft is not None:
         if not isinstance(resolved.draft, LocalFile):
             raise UsageError(f"{resolved.draft.name} is not on this machine yet", hint="p pulls it")
-        draft = ModelSettings(resolved.draft.path)
+        draft = ModelSettings(resolved.draft.path, choice.draft_gpu_layers)
     settings = EngineSettings(
         target=ModelSettings(target.path, choice.gpu_layers, choice.kv_type),
         model_id=resolved.id,
         draft=draft,
         n_ctx=choice.n_ctx,
+        n_ubatch=choice.n_ubatch,
         lookup_folder=paths.lookup,
         cost_folder=paths.cache / "costs",
     )

@@ -1,20 +1,242 @@
-"""Whether models go into memory, from the fit calculator's answers."""
+"""Whether models go into memory: the fit calculator's answers as the screens show them."""
 
 from __future__ import annotations
 
-from localspec.errors import LocalspecError
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from localspec.errors import DownloadError, LocalspecError
 from localspec.paths import Paths
 from localspec.tui.backend.library import Library
-from localspec.tui.backend.views import UNKNOWN_FIT, FitBrief, FitChoice, FitReport
+from localspec.tui.backend.views import (
+    FitBrief,
+    FitChoice,
+    FitDevice,
+    FitPart,
+    FitReport,
+    FitSuggestion,
+)
+from localspec.units import GIB
+
+if TYPE_CHECKING:
+    from localspec.ggufmeta.header import Header
+    from localspec.hub.resolve import LocalFile, Missing, ResolvedPair
+    from localspec.memory.devices import Machine
+    from localspec.memory.fit import Planner, Suggestion
+    from localspec.memory.plan import DeviceFit, Plan
+    from localspec.memory.request import ModelLoad
+
+KV_TYPES = ("f16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
+"""Types of KV cache to choose from, the exact one first."""
+_DEFAULT_DRAFT_MAX = 16
+_USUAL_CTX = 4096
+"""Tokens of context below which a pair that fits is called tight."""
 
 
 class Fitting:
-    def __init__(self, paths: Paths, library: Library) -> None:
+    """Plans by estimate; headers are read once. May be called from several threads."""
+
+    def __init__(
+        self, paths: Paths, library: Library, devices: Callable[[], Sequence[Any]]
+    ) -> None:
+        """devices: what llama.cpp reports, see `memory.devices.NativeDevice`."""
         self._paths = paths
         self._library = library
+        self._devices = devices
+        self._headers: dict[str, Header] = {}
+        self._lock = threading.Lock()
 
     def brief(self, model: str) -> FitBrief:
-        return UNKNOWN_FIT
+        """For a row of the table: from headers that are here, else by the sizes of the files."""
+        try:
+            resolved = self._library.resolve(model)
+            if resolved.missing and not all(
+                str(file.source) in self._headers for _, file in resolved.missing
+            ):
+                return self._by_size(resolved)
+            report = self.report(model, FitChoice(), quick=True)
+        except LocalspecError as error:
+            return FitBrief("unknown", "?", error.message)
+        return brief_of(report)
 
-    def report(self, model: str, choice: FitChoice) -> FitReport:
-        raise LocalspecError("the fit calculator is not there")
+    def report(self, model: str, choice: FitChoice, *, quick: bool = False) -> FitReport:
+        """Everything about one choice. quick: without suggestions.
+
+        Raises UsageError, BadModelFile, and DownloadError when the Hub is needed and does not
+        answer.
+        """
+        from localspec.memory.fit import estimator, max_ctx_that_fits, max_gpu_layers, suggest
+
+        resolved = self._library.resolve(model)
+        target = self._header(resolved.target)
+        draft = self._header(resolved.draft) if resolved.draft is not None else None
+        machine = self._machine()
+        planner = estimator(machine)
+        full = replace(choice, draft_max=choice.draft_max or resolved.draft_max)
+        loads = _loads(target, draft, full)
+        plan = planner(loads)
+        max_ctx = max_ctx_that_fits(loads, planner)
+        suggestions: tuple[FitSuggestion, ...] = ()
+        if not quick:
+            layers = max_gpu_layers(loads, planner) if plan.gpus else None
+            found = suggest(loads, planner, plan, max_ctx, layers)
+            suggestions = tuple(_suggestion(item, full, target, draft, planner) for item in found)
+        architecture = loads[0].architecture
+        return FitReport(
+            choice=replace(
+                full,
+                n_ctx=plan.n_ctx,
+                draft_max=full.draft_max or _DEFAULT_DRAFT_MAX,
+                gpu_layers=_layers(full, loads, machine),
+                use_draft=choice.use_draft and draft is not None,
+            ),
+            fits=plan.fits,
+            devices=_devices(plan),
+            max_ctx=max_ctx,
+            n_layers=len(architecture.layers) + 1 if machine.gpus else 0,
+            n_ctx_train=architecture.n_ctx_train or plan.n_ctx,
+            kv_types=KV_TYPES,
+            draft_name=resolved.draft.name if resolved.draft is not None else "",
+            suggestions=suggestions,
+            source="estimated from the file's header, checked against llama.cpp for every "
+            "architecture",
+            notes=resolved.notes,
+        )
+
+    def _machine(self) -> Machine:
+        from localspec.memory.devices import this_machine
+
+        return this_machine(self._devices())
+
+    def _header(self, file: LocalFile | Missing) -> Header:
+        from localspec.catalog.entries import HubSource
+        from localspec.ggufmeta.header import read_header
+        from localspec.hub.resolve import LocalFile
+
+        key = str(file.path) if isinstance(file, LocalFile) else str(file.source)
+        with self._lock:
+            known = self._headers.get(key)
+        if known is not None:
+            return known
+        if isinstance(file, LocalFile):
+            header = read_header(file.path)
+        elif isinstance(file.source, HubSource):
+            from localspec.hub.client import HubClient
+            from localspec.hub.remote_header import fetch_header
+
+            header = fetch_header(file.source, HubClient(), self._paths.cache).header
+        else:
+            raise DownloadError(
+                f"{file.name} is not here, and only its file tells what is in it",
+                hint="p pulls it",
+            )
+        with self._lock:
+            self._headers[key] = header
+        return header
+
+    def _by_size(self, resolved: ResolvedPair) -> FitBrief:
+        """A guess by the files' sizes, marked as one."""
+        files = [file for file in (resolved.target, resolved.draft) if file is not None]
+        sizes = [file.size for file in files]
+        if any(size is None for size in sizes):
+            return FitBrief("unknown", "–", "its size is not known yet; f reads the header")
+        machine = self._machine()
+        free = sum(gpu.usable for gpu in machine.gpus) or machine.host.usable
+        # Cache and buffers of a few thousand tokens take about a tenth of the weights.
+        needed = int(sum(size or 0 for size in sizes) * 1.1) + GIB // 4
+        if needed > free:
+            short = (needed - free) / GIB
+            return FitBrief("short", f"~ −{short:.1f} GiB", "by the size of its files; f knows")
+        return FitBrief("fits", "~ fits", "by the size of its files; f reads the header")
+
+
+def brief_of(report: FitReport) -> FitBrief:
+    """`✓ 14 k ctx`, `~ 2 k ctx` or `✗ −1.1 GiB`, with a sentence."""
+    if report.max_ctx == 0:
+        lacking = [device for device in report.devices if device.headroom < 0]
+        missing = sum(-device.headroom for device in lacking)
+        where = ", ".join(device.name for device in lacking)
+        return FitBrief(
+            "short", f"✗ −{missing / GIB:.1f} GiB", f"{missing / GIB:.1f} GiB too much for {where}"
+        )
+    ctx = f"{report.max_ctx / 1024:.0f} k ctx" if report.max_ctx >= 1024 else "< 1 k ctx"
+    usual = min(_USUAL_CTX, report.n_ctx_train)
+    if report.max_ctx < usual:
+        return FitBrief("tight", f"~ {ctx}", f"fits with a context of {report.max_ctx:,} tokens")
+    return FitBrief("fits", f"✓ {ctx}", f"fits with up to {report.max_ctx:,} tokens of context")
+
+
+def applied(change: str, choice: FitChoice) -> FitChoice | None:
+    """`choice` with a change in the words of the command line; None for one we cannot make."""
+    option, _, value = change.partition(" ")
+    match option:
+        case "--ctx":
+            return replace(choice, n_ctx=int(value))
+        case "--kv-type":
+            return replace(choice, kv_type=value)
+        case "--gpu-layers":
+            return replace(choice, gpu_layers=int(value))
+        case "--draft-gpu-layers":
+            return replace(choice, draft_gpu_layers=int(value))
+        case "--ubatch":
+            return replace(choice, n_ubatch=int(value))
+        case "--draft-max":
+            return replace(choice, draft_max=int(value))
+        case "--draft" if value == "ngram":
+            return replace(choice, use_draft=False)
+    return None
+
+
+def _loads(target: Header, draft: Header | None, choice: FitChoice) -> tuple[ModelLoad, ...]:
+    from localspec.memory.request import LoadOptions, make_loads
+
+    options = LoadOptions(
+        n_ctx=choice.n_ctx or None,
+        kv_type=choice.kv_type,
+        gpu_layers=choice.gpu_layers,
+        draft_gpu_layers=choice.draft_gpu_layers,
+        n_ubatch=choice.n_ubatch,
+        draft_max=choice.draft_max or _DEFAULT_DRAFT_MAX,
+    )
+    return make_loads(target, draft if choice.use_draft else None, options)
+
+
+def _suggestion(
+    item: Suggestion, choice: FitChoice, target: Header, draft: Header | None, planner: Planner
+) -> FitSuggestion:
+    text = f"{item.change.lstrip('-')}: {item.text}"
+    changed = applied(item.change, choice)
+    if changed is None:
+        return FitSuggestion(text, item.required, item.fits)
+    # What is shown is what applying it gives here, to the byte.
+    plan = planner(_loads(target, draft, changed))
+    return FitSuggestion(text, plan.required, plan.fits, changed)
+
+
+def _layers(choice: FitChoice, loads: tuple[ModelLoad, ...], machine: Machine) -> int | None:
+    if not machine.gpus:
+        return None
+    every = len(loads[0].architecture.layers) + 1
+    return every if choice.gpu_layers is None else min(choice.gpu_layers, every)
+
+
+def _devices(plan: Plan) -> tuple[FitDevice, ...]:
+    shown = [*plan.gpus, plan.host] if plan.gpus else [plan.host]
+    return tuple(_device(fit) for fit in shown)
+
+
+def _device(fit: DeviceFit) -> FitDevice:
+    device = fit.device
+    return FitDevice(
+        name=_name(device.description or device.name),
+        total=device.total,
+        free=device.free,
+        parts=tuple(FitPart(part.model, part.kind, part.bytes) for part in fit.parts),
+        overhead=device.reserve,
+    )
+
+
+def _name(description: str) -> str:
+    return description.replace("NVIDIA ", "").replace("GeForce ", "")

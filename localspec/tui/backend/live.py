@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,12 @@ from localspec.tui.backend.download_desk import DownloadDesk
 from localspec.tui.backend.engine_room import EngineRoom
 from localspec.tui.backend.fitting import Fitting
 from localspec.tui.backend.library import Library
-from localspec.tui.backend.machine import ask_capabilities, doctor_groups, machine_view
+from localspec.tui.backend.machine import (
+    ask_capabilities,
+    doctor_groups,
+    machine_view,
+    memory_groups,
+)
 from localspec.tui.backend.views import (
     BenchChoice,
     BenchEntry,
@@ -35,7 +41,7 @@ from localspec.tui.backend.views import (
 )
 
 if TYPE_CHECKING:
-    from localspec.llama.capabilities import Capabilities
+    from localspec.llama.capabilities import Capabilities, Device
 
 
 _CLOSE_S = 2.0
@@ -49,16 +55,28 @@ class LiveBackend:
         self._paths = paths
         self._library = Library(paths)
         self._engine = EngineRoom(paths)
-        self._fitting = Fitting(paths, self._library)
+        self._fitting = Fitting(paths, self._library, self._devices)
         self._capabilities: Capabilities | None = None
+        self._was_asked = False
+        self._asking = threading.Lock()
         self.downloads = DownloadDesk(paths.data / "downloads.json", self._library.resolve)
         self.chats = ChatStore(paths.chats)
         self.downloads.restore()
 
     def machine(self) -> MachineView:
-        if self._capabilities is None:
-            self._capabilities = ask_capabilities()
-        return machine_view(self._capabilities)
+        return machine_view(self._asked())
+
+    def _asked(self) -> Capabilities | None:
+        """What llama.cpp says about itself; asked once, by whoever comes first."""
+        with self._asking:
+            if not self._was_asked:
+                self._capabilities = ask_capabilities()
+                self._was_asked = True
+            return self._capabilities
+
+    def _devices(self) -> tuple[Device, ...]:
+        found = self._asked()
+        return found.devices if found is not None else ()
 
     def models(self) -> list[ModelRow]:
         return self._library.rows()
@@ -71,6 +89,12 @@ class LiveBackend:
 
     def missing(self, model: str) -> bool:
         return bool(self._library.resolve(model).missing)
+
+    def has_draft(self, model: str) -> bool:
+        try:
+            return self._library.resolve(model).draft is not None
+        except LocalspecError:
+            return False
 
     def remove(self, model: str) -> str:
         return self._library.remove(model)
@@ -113,8 +137,11 @@ class LiveBackend:
         return bench_history(model, self._paths)
 
     def doctor(self) -> tuple[FactGroup, ...]:
-        view = self.machine()
-        return doctor_groups(self._capabilities, view)
+        plan = None
+        if self._engine.loaded is not None:
+            plan = self._fitting.report(self._engine.loaded.id, self._engine.choice, quick=True)
+        groups = doctor_groups(self._asked(), self.machine())
+        return (*groups, *memory_groups(plan, self._engine.pid))
 
     def log(self) -> list[str]:
         return self._engine.log()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localspec.errors import LocalspecError
-from localspec.tui.backend.views import DeviceView, Fact, FactGroup, MachineView
+from localspec.tui.backend.views import DeviceView, Fact, FactGroup, FitReport, MachineView
 from localspec.units import format_bytes
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ def machine_view(found: Capabilities | None) -> MachineView:
 def ask_capabilities() -> Capabilities | None:
     """What this build of llama.cpp can do, asked in a child process; None when that fails."""
     from localspec.engine.child import run_in_child
+    from localspec.engine.inspection import inspect_library
 
     try:
-        found: Capabilities = run_in_child(_capabilities)
+        found: Capabilities = run_in_child(inspect_library)
     except LocalspecError:
         return None
     return found
@@ -87,17 +88,27 @@ def doctor_groups(found: Capabilities | None, view: MachineView) -> tuple[FactGr
     return tuple(groups)
 
 
-def _capabilities() -> Capabilities:
-    """Runs in the child."""
-    from localspec.llama import library
-    from localspec.llama.capabilities import capabilities
-    from localspec.llama.log import NativeLog
+def memory_groups(plan: FitReport | None, pid: int | None) -> tuple[FactGroup, ...]:
+    """The memory plan of what is loaded, against what the engine's process really holds."""
+    if plan is None or pid is None:
+        return ()
+    import psutil
 
-    log = NativeLog()
-    library.start()
-    found = capabilities()
-    del log
-    return found
+    facts = [
+        Fact(f"planned, {device.name}", format_bytes(device.required)) for device in plan.devices
+    ]
+    try:
+        held = psutil.Process(pid).memory_info().rss
+    except psutil.Error:
+        held = 0
+    if held:
+        facts.append(Fact("engine's process", f"{format_bytes(held)} of RAM, mapped files too"))
+    from localspec.memory.devices import nvidia_processes
+
+    for index, used in enumerate(nvidia_processes()):
+        if pid in used:
+            facts.append(Fact(f"measured, CUDA{index}", format_bytes(used[pid])))
+    return (FactGroup("Memory: plan and reality", tuple(facts)),)
 
 
 def _advice() -> tuple[str, str]:

@@ -122,8 +122,8 @@ class FitChoice:
     use_draft: bool = True
     draft_max: int | None = None
     """None leaves it to the pair or the program."""
-    quant: str = ""
-    """Another quantisation of the same target; empty keeps the file."""
+    draft_gpu_layers: int | None = None
+    n_ubatch: int = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,6 @@ class FitReport:
     n_layers: int
     n_ctx_train: int
     kv_types: tuple[str, ...]
-    quants: tuple[str, ...] = ()
     draft_name: str = ""
     suggestions: tuple[FitSuggestion, ...] = ()
     source: str = ""

@@ -57,8 +57,7 @@ class _Renderer:
         return lines
 
     def code(self, block: Block, width: int) -> list[Text]:
-        lines = self._code(block.source, block.language if block.first else "", width, block)
-        return lines
+        return self._code(block.source, block.language if block.first else "", width, block)
 
     def _block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
         match node.type:
@@ -137,7 +136,7 @@ class _Renderer:
     def _wrapped(self, text: Text, width: int) -> list[Text]:
         if not text.plain:
             return []
-        return [line for line in text.wrap(self._console, width, overflow="fold", tab_size=4)]
+        return list(text.wrap(self._console, width, overflow="fold", tab_size=4))
 
 
 def _folded(line: Text, width: int) -> list[Text]:
@@ -149,13 +148,14 @@ def _folded(line: Text, width: int) -> list[Text]:
         return [line]
     if line.cell_len == len(line):
         return list(line.divide(range(width, len(line), width)))
-    parts, start, cells = [], 0, 0
+    parts: list[int] = []
+    cells = 0
     from rich.cells import get_character_cell_size
 
     for index, character in enumerate(line.plain):
         size = get_character_cell_size(character)
         if cells + size > width:
-            parts.append(start := index)
+            parts.append(index)
             cells = 0
         cells += size
     return list(line.divide(parts))

@@ -107,8 +107,9 @@ class ChatScreen(BaseScreen):
     def show_look(self, look: Look) -> None:
         transcript = self.query_one(Transcript)
         transcript.show_look(look, tint=transcript.has_tint)
-        for kind in (SpeculationPanel, Activity, ChatStatus):
-            self.query_one(kind).show_look(look)
+        self.query_one(SpeculationPanel).show_look(look)
+        self.query_one(Activity).show_look(look)
+        self.query_one(ChatStatus).show_look(look)
 
     # --- loading ---
 
