@@ -80,7 +80,7 @@ Ctx = Annotated[
     str,
     typer.Option(
         metavar="N",
-        help="Tokens of context, such as 8192 or 32k; auto is the model's own, at most 8k.",
+        help="Tokens of context, such as 32k; auto is the model's own, at most 8k, if it fits.",
         rich_help_panel=MEMORY,
     ),
 ]
@@ -99,7 +99,9 @@ DraftKvType = Annotated[
 GpuLayers = Annotated[
     str,
     typer.Option(
-        metavar="N|all|auto", help="Layers of the target on the GPU.", rich_help_panel=MEMORY
+        metavar="N|all|auto",
+        help="Layers of the target on the GPU; auto is as many as fit.",
+        rich_help_panel=MEMORY,
     ),
 ]
 DraftGpuLayers = Annotated[

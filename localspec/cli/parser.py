@@ -57,9 +57,15 @@ class SectionedCommand(TyperCommand):
     """Help in plain text, options under the heading that their `rich_help_panel` names."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        # Typer writes {MODEL} for what must be there; plain MODEL is how manuals have it.
-        pieces = super().collect_usage_pieces(ctx)
-        return [piece.strip("{}").replace("[[", "[").replace("]]", "]") for piece in pieces]
+        """`[OPTIONS] MODEL [PROMPT]...`, as manuals have it."""
+        parameters: list[Any] = list(self.get_params(ctx))
+        pieces = ["[OPTIONS]"]
+        for parameter in parameters:
+            if parameter.param_type_name == "argument":
+                name = _left_column(parameter)
+                several = "..." if parameter.nargs != 1 else ""
+                pieces.append(f"{name if parameter.required else f'[{name}]'}{several}")
+        return pieces
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
@@ -88,7 +94,7 @@ def _left_column(parameter: Any) -> str:
     """`--temp NUMBER`, or the name of an argument."""
     metavar = parameter.metavar or parameter.name.upper()
     if parameter.param_type_name == "argument":
-        return str(metavar).strip("[]")
+        return str(metavar).removesuffix("...").strip("[]")
     return f"{', '.join(parameter.opts)} {metavar}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import sys
 import types
@@ -12,7 +14,9 @@ import typer
 
 from localspec import __version__
 from localspec.cli import app
+from localspec.cli.call import CommandFunction
 from localspec.cli.output import Output
+from localspec.cli.parser import parse
 from localspec.errors import DoesNotFit, EngineCrashed
 
 
@@ -150,4 +154,27 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert "--temp NUMBER" in out
     assert out.index("--temp") < out.index("On every command")
+    assert out.startswith("Usage: localspec single [OPTIONS] MODEL\n")
     assert "sub  Do one thing" in run(capsys, "group")[1]
+
+
+@pytest.mark.parametrize("metavar", ["FILE", "[FILE]", "FILE...", "[FILE]..."])
+def test_the_usage_line_shows_what_may_be_left_out_and_what_repeats(metavar: str) -> None:
+    def optional(output: Output, files: list[str] | None = None) -> None:
+        """Do it."""
+
+    def needed(output: Output, files: list[str]) -> None:
+        """Do it."""
+
+    # Annotations are text in this module, in which the value of `metavar` is not known.
+    argument = typer.Argument(metavar=metavar)
+    optional.__annotations__["files"] = Annotated[list[str] | None, argument]
+    needed.__annotations__["files"] = Annotated[list[str], argument]
+    assert usage(optional) == "Usage: localspec x [OPTIONS] [FILE]..."
+    assert usage(needed) == "Usage: localspec x [OPTIONS] FILE..."
+
+
+def usage(function: CommandFunction) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        parse("localspec x", function, ["--help"]).run()
+    return shown.getvalue().splitlines()[0]
