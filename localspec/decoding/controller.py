@@ -103,6 +103,7 @@ class Controller:
 
         cost: shared with whoever stores it. clock: seconds, to time proposals.
         """
+        cost.widen(1 + draft_max)
         self.cost = cost
         self._clock = clock
         self.draft_max = draft_max
@@ -207,7 +208,8 @@ class Controller:
                 "rounds": tally.rounds,
                 "expected_tokens_per_round": tally.expected_tokens / tally.rounds,
                 "tokens_per_round": tally.tokens / tally.rounds,
-                "gain": tally.tokens * plain_s / tally.seconds if tally.seconds else 1.0,
+                "expected_gain": _gain(tally.expected_tokens, plain_s, tally.seconds),
+                "gain": _gain(tally.tokens, plain_s, tally.seconds),
             }
         return {
             "choices": choices,
@@ -272,6 +274,11 @@ class Controller:
         tally.expected_tokens += self._expected
         tally.tokens += len(outcome.tokens)
         tally.seconds += seconds
+
+
+def _gain(tokens: float, plain_s: float, seconds: float) -> float:
+    """How many times faster than plain decoding `tokens` came in `seconds`."""
+    return tokens * plain_s / seconds if seconds else 1.0
 
 
 def _best_length(

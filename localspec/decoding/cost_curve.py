@@ -9,6 +9,8 @@ from typing import Any
 DEFAULT_MAX_WIDTH = 17
 """1 + the largest draft length."""
 
+_WIDEST = 1025
+
 # Before anything is measured: a guess between the flat curve of a GPU and the steep one of a CPU.
 _GUESSED_SECONDS = 0.02
 _GUESSED_SLOPE = 0.15
@@ -42,6 +44,15 @@ class CostCurve:
                 self._weight[width] = _SEED_WEIGHT
         self._table: list[float] = []
         self._stale = True
+
+    def widen(self, max_width: int) -> None:
+        """Know widths up to `max_width` from now on; never fewer than before."""
+        more = max_width - self.max_width
+        if more > 0:
+            self.max_width = max_width
+            self._mean += [0.0] * more
+            self._weight += [0.0] * more
+            self._stale = True
 
     @property
     def table(self) -> list[float]:
@@ -95,7 +106,10 @@ class CostCurve:
     def from_dict(cls, data: Mapping[str, Any]) -> CostCurve:
         """The curve that `as_dict` described. Raises ValueError for anything else."""
         try:
-            curve = cls(max_width=int(data["max_width"]))
+            max_width = int(data["max_width"])
+            if not 2 <= max_width <= _WIDEST:
+                raise ValueError(f"width {max_width} is not one of a cost curve")
+            curve = cls(max_width=max_width)
             for key, value in data["seconds"].items():
                 mean, weight = float(value), float(data["weights"][key])
                 if not (0.0 < mean < 1e6 and 0.0 <= weight <= _MOST_WEIGHT and int(key) >= 1):

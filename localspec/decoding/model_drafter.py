@@ -51,6 +51,10 @@ class ModelDrafter:
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._tokens = list(tokens)
+        if self._model.n_tokens != len(self._held):
+            # A pass was interrupted: what it left in memory is not known.
+            self._model.rollback(0)
+            self._held.clear()
         # The last token is always evaluated anew: its output row is what drafting starts from.
         self._keep(min(common_prefix(self._held, tokens), max(0, len(tokens) - 1)))
         if self._eager and self._model.n_ctx > len(tokens) and len(tokens) - 1 > len(self._held):

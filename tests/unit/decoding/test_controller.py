@@ -151,6 +151,24 @@ def test_the_explanation_is_json_and_adds_up() -> None:
     assert explained["rate"] > explained["plain_rate"]
 
 
+def test_drafts_may_be_longer_than_the_probed_widths() -> None:
+    made, _, clock = controller([True] * 400, FLAT, stated=0.99, draft_max=40)
+    assert len(made.propose(40)) == 40
+    # What comes of it is learned, too.
+    play(made, made.propose(40), 1, 40, {**FLAT, 41: 0.012})
+    assert len(made.explain()["cost_ms"]) == 41
+    assert clock.seconds == 0.0
+
+
+def test_a_round_that_asks_nothing_is_not_charged_for_the_one_before() -> None:
+    cost = {1: 0.010, 17: 0.012}
+    made, _, _ = controller([False] * 400, cost, token_s=0.004)
+    play(made, made.propose(8), 1, 0, cost)
+    held = made._stake.held
+    play(made, NO_DRAFT, 2, 0, cost)
+    assert made._stake.held > held
+
+
 def test_without_drafters_it_is_plain_decoding() -> None:
     made = Controller([], cost=CostCurve(FLAT))
     made.begin([0])

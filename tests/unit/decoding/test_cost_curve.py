@@ -82,6 +82,17 @@ def test_senseless_measurements_are_ignored() -> None:
     assert curve.table == before
 
 
+def test_a_widened_curve_goes_on_with_its_last_slope_and_learns_there() -> None:
+    curve = CostCurve(PROBED)
+    curve.widen(33)
+    assert curve.seconds(17) == pytest.approx(0.044)
+    assert curve.seconds(33) == pytest.approx(0.044 + 16 * 0.002)
+    curve.observe(33, 0.08)
+    assert curve.seconds(33) == pytest.approx(0.08)
+    curve.widen(5)
+    assert curve.max_width == 33
+
+
 def test_a_stored_curve_is_the_same_curve() -> None:
     curve = CostCurve(PROBED)
     for width in (1, 3, 3, 9, 1):
@@ -98,6 +109,7 @@ def test_a_stored_curve_is_the_same_curve() -> None:
     [
         {},
         {"max_width": "x"},
+        {"max_width": 10**9, "seconds": {}, "weights": {}},
         {"max_width": 17, "seconds": [1]},
         {"max_width": 17, "seconds": {"1": -1.0}, "weights": {"1": 1.0}},
         {"max_width": 17, "seconds": {"40": 1.0}, "weights": {"40": 1.0}},

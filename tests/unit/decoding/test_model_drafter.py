@@ -134,6 +134,23 @@ def test_recurrent_memory_starts_again_when_the_prefix_changed_before_its_mark()
     assert model.passes == [(0, (3, 4, 20))]
 
 
+def test_after_an_interrupted_pass_the_next_answer_starts_from_a_known_memory() -> None:
+    class Interrupted(Recording):
+        def evaluate(self, tokens: Sequence[int]) -> None:
+            super().evaluate(tokens)
+            if len(self.passes) == 2:
+                raise KeyboardInterrupt
+
+    model = Interrupted(wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    with pytest.raises(KeyboardInterrupt):
+        drafter.propose(4)
+    drafter.begin([*PROMPT, 9])
+    assert model.held == PROMPT
+    assert drafter.propose(3).tokens == text_after([*PROMPT, 9], 3)
+
+
 def test_it_stops_at_p_min() -> None:
     class Doubtful(FakeDraftModel):
         def best(self) -> tuple[int, float]:
