@@ -25,7 +25,11 @@ def show_drafts(
 
     resolved = resolve(model, catalog, paths)
     # Somebody waits for this table: one more try, no patience beyond it.
-    client = HubClient(RetryPolicy(attempts=2, longest_asked_s=5.0)) if online else None
+    client = (
+        HubClient(RetryPolicy(attempts=2, patient_attempts=2, longest_asked_s=5.0))
+        if online
+        else None
+    )
     found = find_drafts(resolved, catalog, paths, client=client, measured=_measured(catalog, paths))
     output.document(
         {

@@ -69,6 +69,7 @@ def weight_budget(resolved: ResolvedPair, paths: Paths) -> int | None:
     """
     from localspec.catalog.entries import HubSource
     from localspec.hub.client import HubClient
+    from localspec.hub.failures import RetryPolicy
     from localspec.hub.remote_header import fetch_header
     from localspec.hub.resolve import Missing
 
@@ -78,7 +79,8 @@ def weight_budget(resolved: ResolvedPair, paths: Paths) -> int | None:
     if target.source.filename is not None or target.source.quant is not None:
         return None
     try:
-        header = fetch_header(target.source, HubClient(), paths.cache).header
+        client = HubClient(RetryPolicy(attempts=2, patient_attempts=2))
+        header = fetch_header(target.source, client, paths.cache).header
         besides = required_bytes(header, None) - header.tensor_bytes
     except DownloadError:
         # The plan asks the same Hub next and tells it better.

@@ -19,10 +19,10 @@ def pull_with_progress(plan: PullPlan, output: Output) -> tuple[PulledFile, ...]
     """
     from localspec.hub.pull import pull
 
-    latest: dict[str, DownloadProgress] = {}
+    latest: dict[tuple[str, str], DownloadProgress] = {}
 
     def show(event: DownloadProgress) -> None:
-        latest[event.role] = event
+        latest[event.role, event.name] = event
         output.json_line(event)
         output.progress(*progress_line(plan.id, list(latest.values())))
 

@@ -17,6 +17,7 @@ from localspec.hub.failures import (
     TransferBroken,
     download_error,
     is_transient,
+    is_unreachable,
     outside_errors,
     retry_after,
 )
@@ -195,7 +196,10 @@ class HubClient:
         """
         asked = retry_after(error)
         patient = asked is None or asked <= self.policy.longest_asked_s
-        if not is_transient(error) or failures >= self.policy.attempts or not patient:
+        attempts = self.policy.attempts
+        if is_unreachable(error):
+            attempts = self.policy.patient_attempts
+        if not is_transient(error) or failures >= attempts or not patient:
             raise download_error(error, source, self.endpoint) from error
         self.control.sleep(self.policy.wait_s(failures, asked))
 

@@ -19,7 +19,9 @@ class RetryPolicy:
     """How patient a pull is."""
 
     attempts: int = 6
-    """Failures in a row, no byte arriving between them, after which it gives up."""
+    """Failures in a row, no new byte arriving between them, after which it gives up."""
+    patient_attempts: int = 12
+    """The same where no server could be reached at all: a network that is away comes back."""
     base_s: float = 1.0
     """Seconds before the second attempt; doubled for every further one."""
     longest_s: float = 30.0
@@ -86,6 +88,13 @@ def is_transient(error: Exception) -> bool:
     if isinstance(error, httpx2.UnsupportedProtocol | httpx2.ProxyError):
         return False
     return isinstance(error, httpx2.TransportError | ConnectionError | TimeoutError)
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Whether no connection could be made: no network, no name, nobody listening."""
+    import httpx2
+
+    return isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
 
 
 def download_error(error: Exception, source: HubSource, endpoint: str) -> DownloadError:

@@ -31,3 +31,20 @@ def file_lock(path: Path, control: PullControl) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextlib.contextmanager
+def lock_at_once(path: Path) -> Iterator[bool]:
+    """Whether the lock at `path` could be had without waiting; held until the end if so."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()

@@ -50,6 +50,8 @@ class PullPlan:
     store: Path
     files: tuple[PlannedFile, ...]
     notes: tuple[str, ...] = ()
+    pair_id: str = ""
+    """The catalogue's pair that will need the files; empty when the user named a file."""
 
     @property
     def to_fetch(self) -> int:
@@ -90,7 +92,8 @@ def make_plan(
             files.append(_here(role, file, store))
         elif file is not None:
             files += _missing(role, file, store, client)
-    plan = PullPlan(resolved.id, resolved.store, tuple(files), tuple(notes))
+    pair_id = resolved.pair.id if resolved.pair is not None else ""
+    plan = PullPlan(resolved.id, resolved.store, tuple(files), tuple(notes), pair_id)
     if plan.to_fetch:
         store.check_space(plan.to_fetch + plan.scratch)
     return plan

@@ -56,7 +56,9 @@ def plan_pull(
     memory_budget: bytes of device memory for weights, for choosing among quantisations.
     Raises DownloadError.
     """
-    return make_plan(resolved, HubClient(policy, control), memory_budget=memory_budget)
+    # Somebody waits for the plan; patience is for the bytes.
+    client = HubClient(policy or RetryPolicy(attempts=4, patient_attempts=4), control)
+    return make_plan(resolved, client, memory_budget=memory_budget)
 
 
 def pull(
@@ -72,13 +74,8 @@ def pull(
     Ctrl-C stops all files before it goes on. What arrived is kept and used the next time.
     """
     control = control or PullControl()
-    serial = threading.Lock()
-
-    def report(event: DownloadProgress) -> None:
-        with serial:
-            on_event(event)
-
-    jobs = [_Job(plan, file, report, HubClient(policy, control)) for file in plan.files]
+    listener = _Listener(on_event, control)
+    jobs = [_Job(plan, file, listener.tell, HubClient(policy, control)) for file in plan.files]
     slots = threading.Semaphore(_AT_ONCE)
     for job in jobs:
         # Daemons: a connection that hangs must not hold up the end of the program.
@@ -90,6 +87,8 @@ def pull(
         if not all(job.ended.is_set() for job in jobs):
             control.cancel()
             _wait_briefly(jobs)
+    if listener.error is not None:
+        raise listener.error
     failures = [job.error for job in jobs if job.error is not None]
     # A file that was stopped because another one failed is not the news.
     failures.sort(key=lambda error: isinstance(error, Cancelled))
@@ -99,8 +98,28 @@ def pull(
     store = Store(plan.store)
     for file in pulled:
         if store.holds(file.path):
-            store.want(file.path, plan.id)
+            store.want(file.path, plan.pair_id)
     return pulled
+
+
+class _Listener:
+    """Hands events on, one at a time. Its own failure stops the pull, and is no network's."""
+
+    def __init__(self, on_event: Callable[[DownloadProgress], None], control: PullControl) -> None:
+        self._on_event = on_event
+        self._control = control
+        self._serial = threading.Lock()
+        self.error: BaseException | None = None
+
+    def tell(self, event: DownloadProgress) -> None:
+        with self._serial:
+            if self.error is None:
+                try:
+                    self._on_event(event)
+                except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+                    self.error = error
+                    self._control.cancel()
+        self._control.check()
 
 
 class _Job:
@@ -131,7 +150,6 @@ class _Job:
         if planned.on_disk:
             self._progress.start("done", planned.size)
             return self._as_it_is(planned.sha256)
-        control.check()
         self._progress.start("waiting", planned.arrived)
         with storage_errors(planned.path), file_lock(store.lock_path(planned.path), control):
             record = store.record(planned.path)

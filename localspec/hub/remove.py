@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localspec.catalog.entries import HubSource, PathSource
 from localspec.errors import UsageError
+from localspec.hub.quants import part_names
 from localspec.hub.resolve import LocalFile, Missing, ResolvedPair
 from localspec.hub.store import Store
 
@@ -31,11 +33,13 @@ def remove(resolved: ResolvedPair) -> tuple[Removal, ...]:
     """
     store = Store(resolved.store)
     files = (("target", resolved.target), ("draft", resolved.draft))
-    removals = [
-        removal
-        for role, file in files
-        if file is not None and (removal := _remove_file(role, file, resolved.id, store))
-    ]
+    pair_id = resolved.pair.id if resolved.pair is not None else ""
+    removals: list[Removal] = []
+    for role, file in files:
+        if isinstance(file, LocalFile):
+            removals += _remove_local(role, file, pair_id, store)
+        elif file is not None:
+            removals += _remove_unfinished(role, file, store)
     if not removals:
         raise UsageError(
             f"nothing of {resolved.id} is downloaded",
@@ -45,20 +49,34 @@ def remove(resolved: ResolvedPair) -> tuple[Removal, ...]:
     return tuple(removals)
 
 
-def _remove_file(
-    role: str, file: LocalFile | Missing, pair_id: str, store: Store
-) -> Removal | None:
-    if isinstance(file, Missing):
-        if isinstance(file.source, PathSource) or (
-            isinstance(file.source, HubSource) and file.source.filename is None
-        ):
-            return None
-        final = store.path_for(file.source)
-        freed = store.discard_partial(final)
-        return Removal(role, store.partial_for(final), freed) if freed else None
+def _remove_local(role: str, file: LocalFile, pair_id: str, store: Store) -> Iterator[Removal]:
     if not store.holds(file.path):
-        return Removal(role, file.path, 0, f"it lies outside localspec's folder ({file.found_in})")
-    others = store.unwant(file.path, pair_id)
-    if others:
-        return Removal(role, file.path, 0, f"{', '.join(others)} needs it")
-    return Removal(role, file.path, store.remove(file.path))
+        reason = f"it lies outside localspec's folder ({file.found_in})"
+        yield Removal(role, file.path, 0, reason)
+        return
+    for name in part_names(file.path.name):
+        path = file.path.with_name(name)
+        others = store.unwant(path, pair_id)
+        if others:
+            yield Removal(role, path, 0, f"{', '.join(others)} needs it")
+        else:
+            yield Removal(role, path, store.remove(path))
+
+
+def _remove_unfinished(role: str, file: Missing, store: Store) -> Iterator[Removal]:
+    """What earlier tries left, and the finished parts of a split model that is not whole."""
+    source = file.source
+    if isinstance(source, PathSource):
+        return
+    parts = [source]
+    if isinstance(source, HubSource):
+        if source.filename is None:
+            return
+        parts = [replace(source, filename=name) for name in part_names(source.filename)]
+    for part in parts:
+        final = store.path_for(part)
+        freed = store.discard_partial(final)
+        if freed:
+            yield Removal(role, store.partial_for(final), freed)
+        if len(parts) > 1 and final.is_file() and not store.unwant(final, ""):
+            yield Removal(role, final, store.remove(final))

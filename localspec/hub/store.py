@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from localspec.catalog.entries import HubSource, PathSource, Source, WheelSource
-from localspec.errors import DownloadError
+from localspec.errors import DownloadError, UsageError
+from localspec.hub.locking import lock_at_once
 from localspec.hub.safename import safe_component, safe_relative
 from localspec.units import format_file_size
 
@@ -32,7 +33,7 @@ class FileRecord:
     commit: str = ""
     """Commit of the repository; empty for wheels."""
     wanted_by: tuple[str, ...] = ()
-    """Ids under which it was pulled: it may go when the last of them is removed."""
+    """Pairs that were pulled and need it: it may go when the last of them is removed."""
 
 
 class Store:
@@ -97,19 +98,18 @@ class Store:
         partial.replace(final)
         self._write_record(final, record)
 
-    def want(self, final: Path, wanted_by: str) -> None:
-        """Note that `wanted_by` needs this finished file."""
+    def want(self, final: Path, pair_id: str) -> None:
+        """Note that the pair `pair_id` needs this finished file; an empty id needs nothing."""
         record = self.record(final)
-        if record is not None and wanted_by not in record.wanted_by:
-            wanted = (*record.wanted_by, wanted_by)
-            self._write_record(final, replace(record, wanted_by=wanted))
+        if record is not None and pair_id and pair_id not in record.wanted_by:
+            self._write_record(final, replace(record, wanted_by=(*record.wanted_by, pair_id)))
 
-    def unwant(self, final: Path, wanted_by: str) -> tuple[str, ...]:
-        """Note that `wanted_by` needs the file no more; who still does."""
+    def unwant(self, final: Path, pair_id: str) -> tuple[str, ...]:
+        """Note that the pair `pair_id` needs the file no more; which pairs still do."""
         record = self.record(final)
         if record is None:
             return ()
-        others = tuple(other for other in record.wanted_by if other != wanted_by)
+        others = tuple(other for other in record.wanted_by if other != pair_id)
         if others != record.wanted_by:
             self._write_record(final, replace(record, wanted_by=others))
         return others
@@ -124,14 +124,26 @@ class Store:
         return size
 
     def discard_partial(self, final: Path) -> int:
-        """Delete what was fetched towards `final`; bytes freed."""
+        """Delete what was fetched towards `final`; bytes freed.
+
+        Raises UsageError while a process is fetching it.
+        """
         partial = self.partial_for(final)
+        if not partial.parent.is_dir():
+            return 0
         freed = 0
-        names = ("", ".state", ".whole")
-        for leftover in [partial.with_name(f"{partial.name}{suffix}") for suffix in names]:
-            with contextlib.suppress(FileNotFoundError):
-                freed += leftover.stat().st_size
-                leftover.unlink()
+        with lock_at_once(self.lock_path(final)) as held:
+            if not held:
+                raise UsageError(
+                    f"{final.name} is being downloaded by another process",
+                    hint="stop that one first",
+                    path=str(final),
+                )
+            names = ("", ".state", ".whole")
+            for leftover in [partial.with_name(f"{partial.name}{suffix}") for suffix in names]:
+                with contextlib.suppress(FileNotFoundError):
+                    freed += leftover.stat().st_size
+                    leftover.unlink()
         return freed
 
     def holds(self, path: Path) -> bool:

@@ -20,7 +20,7 @@ from localspec.hub.resolve import ResolvedPair, resolve
 from localspec.paths import Paths
 from tests.support.fake_hub import FakeHub
 
-FAST = RetryPolicy(attempts=4, base_s=0.01, longest_s=0.05, longest_asked_s=5.0)
+FAST = RetryPolicy(attempts=4, patient_attempts=4, base_s=0.01, longest_s=0.05, longest_asked_s=5.0)
 
 TARGET_REPO, TARGET_FILE = "someone/Big-8B-GGUF", "Big-8B-Q4_K_M.gguf"
 DRAFT_REPO, DRAFT_FILE = "someone/Small-0.5B-GGUF", "Small-0.5B-Q8_0.gguf"

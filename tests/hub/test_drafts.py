@@ -33,7 +33,11 @@ def zoo(world: World, tmp_path: Path) -> World:
 
 
 def _find(zoo: World, name: str = f"{REPO}/Fox-8B-Q4_K_M.gguf", **kwargs: object) -> DraftSearch:
-    client = HubClient(RetryPolicy(attempts=1)) if kwargs.get("online", True) else None
+    client = (
+        HubClient(RetryPolicy(attempts=1, patient_attempts=1))
+        if kwargs.get("online", True)
+        else None
+    )
     measured = kwargs.get("measured")
     return find_drafts(
         zoo.resolve(name),

@@ -8,6 +8,7 @@ import pytest
 
 from localspec.errors import DownloadError, UsageError
 from localspec.hub.pull import plan_pull
+from localspec.hub.remove import remove
 from localspec.hub.resolve import LocalFile
 from tests.hub.conftest import FAST, TARGET_FILE, TARGET_REPO, World
 
@@ -139,3 +140,24 @@ def test_pulled_quantisation_is_found_without_the_network(
 
 def test_target_file_name_is_what_the_hub_shows(world: World) -> None:
     assert world.pull(f"{TARGET_REPO}:{TARGET_FILE}")[0].path.name == TARGET_FILE
+
+
+def test_removing_a_split_model_takes_every_part(repo: World) -> None:
+    repo.pull("people/Huge-GGUF:Q8_0")
+    removed = remove(repo.resolve("people/Huge-GGUF:q8_0"))
+    assert len(removed) == 3
+    assert repo.finished == []
+
+
+def test_removing_an_incomplete_split_model_takes_what_is_there(repo: World) -> None:
+    pulled = repo.pull(f"people/Huge-GGUF/{PARTS[0]}")
+    pulled[2].path.unlink()
+    assert len(remove(repo.resolve(f"people/Huge-GGUF/{PARTS[0]}"))) == 2
+    assert repo.finished == []
+
+
+def test_a_file_that_a_pair_needs_stays_when_its_name_is_removed(world: World) -> None:
+    world.pull()
+    (kept,) = remove(world.resolve(f"{TARGET_REPO}/{TARGET_FILE}"))
+    assert "big+small" in kept.kept_because
+    assert TARGET_FILE in world.finished

@@ -9,6 +9,7 @@ import pytest
 from localspec.errors import DownloadError
 from localspec.events import DownloadProgress
 from localspec.hub.control import Cancelled, PullControl
+from localspec.hub.failures import RetryPolicy
 from localspec.hub.pull import plan_pull, pull
 from localspec.hub.resolve import LocalFile
 from tests.hub.conftest import DRAFT_FILE, FAST, TARGET_FILE, World
@@ -128,3 +129,32 @@ def test_nobody_is_asked_for_what_is_on_disk(world: World, monkeypatch: pytest.M
     world.pull()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert plan_pull(world.resolve()).to_fetch == 0
+
+
+def test_failure_of_the_listener_stops_the_pull_and_is_raised(world: World) -> None:
+    world.hub.rate = 2_000_000
+
+    def on_event(event: DownloadProgress) -> None:
+        if event.stage == "downloading":
+            raise BrokenPipeError("nobody reads")
+
+    with pytest.raises(BrokenPipeError):
+        pull(world.plan(), on_event, policy=FAST)
+    assert TARGET_FILE not in world.finished
+    assert len(world.hub.requests("storage")) <= 2
+
+
+def test_network_that_is_away_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from localspec.hub.client import HubClient
+
+    plan = world.plan()
+    here = world.hub.endpoint
+    asked: list[int] = []
+
+    def endpoint(_: HubClient) -> str:
+        asked.append(1)
+        return here if len(asked) > 30 else "http://127.0.0.1:9"
+
+    monkeypatch.setattr(HubClient, "endpoint", property(endpoint))
+    patient = RetryPolicy(attempts=2, patient_attempts=50, base_s=0.01, longest_s=0.02)
+    assert pull(plan, lambda _: None, policy=patient)[0].path.read_bytes() == world.target
