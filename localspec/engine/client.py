@@ -19,12 +19,12 @@ from localspec.engine.messages import (
     Explain,
     Failed,
     Generate,
+    NextLogits,
     Reply,
     Request,
     Said,
-    Tokenize,
 )
-from localspec.engine.questions import Question
+from localspec.engine.questions import Question, TokensOf
 from localspec.engine.settings import EngineSettings, GenerateRequest
 from localspec.engine.worker import main
 from localspec.errors import EngineCrashed, EngineError, LocalspecError
@@ -114,12 +114,21 @@ class EngineClient:
 
     async def tokenize(self, text: str) -> list[int]:
         """Token ids of plain text, nothing added. Raises UsageError."""
-        found: list[int] = await self._ask(lambda request_id: Tokenize(request_id, text))
+        found: list[int] = await self.ask(TokensOf(text, parse_special=False))
         return found
 
     async def ask(self, question: Question) -> Any:
         """What `questions.answer` says. Raises UsageError, TemplateError."""
         return await self._ask(lambda request_id: Ask(request_id, question))
+
+    async def next_logits(
+        self, request: GenerateRequest, continuation: tuple[int, ...], candidates: tuple[int, ...]
+    ) -> tuple[float, ...]:
+        """Logits that plain decoding gives `candidates` after the prompt and `continuation`."""
+        found: tuple[float, ...] = await self._ask(
+            lambda request_id: NextLogits(request_id, request, continuation, candidates)
+        )
+        return found
 
     async def explain(self) -> dict[str, Any]:
         """What the controller knows and did: JSON-compatible."""

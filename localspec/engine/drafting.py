@@ -76,7 +76,10 @@ class Drafting:
                 hint="name one: --draft PATH or --draft OWNER/REPO; or use --draft ngram",
             )
         if method == "model":
-            return FixedPolicy(self._drafter_model(), most, self._settings.draft_min)
+            drafter = self._drafter_model()
+            # The controller sets this for its own answers.
+            drafter.stop_below = 0.0
+            return FixedPolicy(drafter, most, self._settings.draft_min)
         ngram = self._new_ngram(LookupCache())[1] if fresh else self._ngram
         if fixed and method == "ngram":
             return FixedPolicy(ngram, most, self._settings.draft_min)

@@ -16,17 +16,21 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokenize:
-    id: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Ask:
     """A question about text, tokens and templates."""
 
     id: int
     question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class NextLogits:
+    """What plain decoding would weigh after the prompt of `request` and `continuation`."""
+
+    id: int
+    request: GenerateRequest
+    continuation: tuple[int, ...]
+    candidates: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Close:
     """Save what is to be saved, and end."""
 
 
-Request = Generate | Tokenize | Ask | Explain | Cancel | Close
+Request = Generate | Ask | NextLogits | Explain | Cancel | Close
 
 LOADING = 0
 """The id of everything that is said before the first request."""

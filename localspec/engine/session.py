@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -26,7 +26,7 @@ from localspec.events import Answer
 from localspec.ggufmeta.vocabulary import fingerprint
 from localspec.llama.cancel import CancelFlag
 from localspec.llama.capabilities import devices
-from localspec.llama.context import Rollback
+from localspec.llama.context import Outputs, Rollback
 from localspec.llama.library import library_version
 from localspec.llama.log import NativeLog
 from localspec.llama.sampler import Sampler
@@ -125,8 +125,18 @@ class Session:
         self._drafting.answered()
         return answer
 
-    def tokenize(self, text: str) -> list[int]:
-        return self._target.model.vocabulary.tokenize(text, add_special=False, parse_special=False)
+    def next_logits(
+        self, request: GenerateRequest, continuation: Sequence[int], candidates: Sequence[int]
+    ) -> tuple[float, ...]:
+        """Logits of `candidates` after the request's prompt and `continuation`, every token of the
+        latter in a pass of its own, as plain decoding has it. Replaces what memory held."""
+        prompt, _ = self._builder.build(request)
+        context = self._target.context
+        context.clear()
+        context.evaluate(prompt, Outputs.LAST)
+        for token in continuation:
+            context.evaluate([token], Outputs.LAST)
+        return tuple(float(context.logits[0, token]) for token in candidates)
 
     def ask(self, question: Question) -> Any:
         return answer(question, self._target.model.vocabulary, self._builder)

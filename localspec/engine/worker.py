@@ -19,10 +19,10 @@ from localspec.engine.messages import (
     Explain,
     Failed,
     Generate,
+    NextLogits,
     Reply,
     Request,
     Said,
-    Tokenize,
 )
 from localspec.engine.settings import EngineSettings
 from localspec.errors import Cancelled, EngineError, LocalspecError
@@ -79,10 +79,12 @@ class _Worker:
             result: Any
             if isinstance(request, Generate):
                 result = session.generate(request.request, self._teller(request.id))
-            elif isinstance(request, Tokenize):
-                result = session.tokenize(request.text)
             elif isinstance(request, Ask):
                 result = session.ask(request.question)
+            elif isinstance(request, NextLogits):
+                result = session.next_logits(
+                    request.request, request.continuation, request.candidates
+                )
             else:
                 assert isinstance(request, Explain)
                 result = session.explain()

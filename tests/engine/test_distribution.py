@@ -18,7 +18,7 @@ from localspec.llama.context import Outputs
 from localspec.llama.sampler import Sampler
 from tests.engine.conftest import Tiny
 from tests.support.drafters import ScriptedDrafter
-from tests.support.engine import open_session
+from tests.support.engine import open_session, tokens_of
 
 SEEDS = 3000
 PROMPT = "the cat and the hat and the cat and the "
@@ -39,7 +39,7 @@ def test_tokens_behind_a_draft_follow_the_targets_softmax(
 ) -> None:
     with open_session(tiny("llama", seed=1), draft_max=4) as session:
         context = session._target.context
-        prompt = session.tokenize(PROMPT)
+        prompt = tokens_of(session, PROMPT)
         context.evaluate(prompt, Outputs.LAST)
         first_law = _law(context.logits[0], settings)
         # The draft is what a good drafter would say: the most probable token, twice.

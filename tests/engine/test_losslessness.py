@@ -9,7 +9,7 @@ import pytest
 from localspec.decoding.sampling import SamplingSettings
 from localspec.engine.session import Session
 from tests.engine.conftest import Tiny
-from tests.support.engine import answer, open_session
+from tests.support.engine import answer, open_session, tokens_of
 from tests.support.tiny_gguf import FAMILIES
 
 PROMPT = "the cat and the hat and the cat and the hat; the rat and the "
@@ -98,7 +98,7 @@ def test_a_reused_prefix_changes_nothing(tiny: Tiny, family: str) -> None:
 
 def _continue_a_conversation(session: Session) -> None:
     """A prompt that goes on from the last answer reuses all of it, recurrent models too."""
-    vocabulary = session.tokenize(PROMPT)
+    vocabulary = tokens_of(session, PROMPT)
     first = answer(session, tuple(vocabulary), max_tokens=16, ignore_end=True)
     # The newest token was never evaluated; what stands before it is in memory.
     going_on = (*vocabulary, *first.tokens)
@@ -131,7 +131,7 @@ def test_quantised_text_stays_within_rounding_of_the_maximum(tiny: Tiny, method:
     target, draft = tiny("gqa", seed=8), tiny("gqa", seed=8, noise=0.05)
     with open_session(target, draft, p_min=0.0, draft_max=8, n_ctx=512) as session:
         found = answer(session, PROMPT, method, max_tokens=15, ignore_end=True)
-        prompt = session.tokenize(PROMPT)
+        prompt = tokens_of(session, PROMPT)
         context = session._target.context
         context.clear()
         context.evaluate(prompt[:-1], Outputs.NONE)

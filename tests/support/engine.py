@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from localspec.decoding.sampling import GREEDY, SamplingSettings
+from localspec.engine.questions import TokensOf
 from localspec.engine.session import Session
 from localspec.engine.settings import EngineSettings, GenerateRequest, ModelSettings
 from localspec.events import Answer
@@ -65,6 +66,12 @@ def open_session(
         session.close()
 
 
+def tokens_of(session: Session, text: str) -> list[int]:
+    """Token ids of plain text."""
+    found: list[int] = session.ask(TokensOf(text, parse_special=False))
+    return found
+
+
 def answer(
     session: Session,
     prompt: str | tuple[int, ...],
@@ -79,7 +86,7 @@ def answer(
     """One answer to raw text or tokens."""
     given = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_tokens": prompt}
     request = GenerateRequest(
-        **given,  # type: ignore[arg-type]
+        **given,
         sampling=sampling,
         max_tokens=max_tokens,
         method=method,
