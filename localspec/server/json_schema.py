@@ -70,6 +70,11 @@ def add_schema(rules: Rules, schema: Any, name: str = "value") -> str:
         return _Converter(rules, schema).value(schema, name, frozenset())
     except (GrammarTooLarge, PatternError) as error:
         raise SchemaError(str(error)) from None
+    except (TypeError, AttributeError):
+        # A keyword with a value of another kind than it has: text for a number, and the like.
+        raise SchemaError("a keyword has a value of the wrong kind") from None
+    except RecursionError:
+        raise SchemaError("the schema is too deep") from None
 
 
 class _Converter:

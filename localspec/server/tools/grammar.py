@@ -52,6 +52,8 @@ def call_grammar(
 
 def _object(parameters: Any) -> Any:
     """Arguments are an object whatever the schema forgets to say."""
-    if not isinstance(parameters, Mapping) or not parameters:
+    if not isinstance(parameters, Mapping):
         return {"type": "object", "additionalProperties": False}
-    return {"type": "object", **parameters}
+    # A function without parameters takes none, though JSON schema would let any object pass.
+    closed = {} if parameters.get("properties") else {"additionalProperties": False}
+    return {"type": "object", **closed, **parameters}

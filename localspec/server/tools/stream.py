@@ -45,7 +45,8 @@ class ToolStream:
             if self._is_bare:
                 return list(bare_calls(rest, self._schemas))
             if form is not None:
-                return list(form.read(rest[len(form.start) :], self._schemas))
+                calls = form.read(rest[len(form.start) :], self._schemas)
+                return list(calls) or [rest]
         except NoCall:
             pass
         return [rest] if rest else []
@@ -76,10 +77,13 @@ class ToolStream:
         whole = end + len(form.end)
         self._open = None
         try:
-            found += form.read(inside, self._schemas)
+            calls = form.read(inside, self._schemas)
         except NoCall:
+            calls = []
+        if not calls:
             self._release(whole, found)
             return True
+        found += calls
         self._waiting = self._waiting[whole:]
         self._is_start = False
         return True
