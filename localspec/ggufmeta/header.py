@@ -268,7 +268,7 @@ def _read_tensors(
             )
         offset = read_u64(prefix, what)
         elements = prod(shape)
-        if elements >= 1 << 62 or max(shape) >= 1 << 62 or shape[0] % kind.block:
+        if not 0 < elements < 1 << 62 or max(shape) >= 1 << 62 or shape[0] % kind.block:
             raise BadModelFile(f"{source}: tensor {name!r} has the impossible shape {shape}")
         tensor = TensorInfo(name, shape, kind, offset)
         if offset != expected:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from localspec.ggufmeta.architecture import Architecture
 from localspec.memory.graph.allocator import buffer_sizes
-from localspec.memory.graph.builder import Batch
+from localspec.memory.graph.builder import Batch, GraphUnknownError
 from localspec.memory.graph.model import build_graph
 from localspec.memory.graph.splits import add_copies
 from localspec.memory.placement import Placement
@@ -59,7 +59,28 @@ def batch_of(load: ModelLoad) -> Batch:
 def _sizes(
     architecture: Architecture, shapes: _Shapes, batch: Batch, devices: tuple[int, ...], host: int
 ) -> tuple[int, ...]:
-    graph = build_graph(architecture, dict(shapes), batch, devices, host)
+    try:
+        graph = build_graph(architecture, dict(shapes), batch, devices, host)
+    except GraphUnknownError:
+        return _coarse(architecture, batch, devices, host)
     if host:
         graph = add_copies(graph, host)
     return tuple(buffer_sizes(graph, host + 1, _GPU_ALIGNMENT if host else _ALIGNMENT))
+
+
+def _coarse(
+    architecture: Architecture, batch: Batch, devices: tuple[int, ...], host: int
+) -> tuple[int, ...]:
+    """An upper guess for a model whose graph is not known: everything wide alive at once."""
+    widest = max((layer.n_ff for layer in architecture.layers), default=0)
+    widest = max(widest, architecture.n_ff_exp * architecture.n_expert_used)
+    heads = max((layer.n_head for layer in architecture.layers), default=0)
+    per_token = 8 * architecture.n_embd + 3 * widest
+    size = 4 * batch.n_tokens * per_token + 4 * batch.n_outputs * architecture.n_vocab
+    size += batch.n_tokens * batch.cells * (2 if batch.flash_attn else 4 * (1 + heads))
+    sizes = [0] * (host + 1)
+    for device in {*devices, host}:
+        sizes[device] = size
+    if host:
+        sizes[host] = 8 * batch.n_tokens * architecture.n_embd
+    return tuple(sizes)

@@ -178,7 +178,7 @@ def _latent(b: Builder, layer: Layer, x: Tensor) -> Tensor:
         )
     else:
         q = b.matmul("attn_q", x)
-    nope, rank = b.tensor("attn_k_b.weight").shape[:2]
+    nope, rank = b.matrix("attn_k_b.weight").shape[:2]
     rot = layer.n_rot
     q_nope, q_pe = view(q, nope, heads, n), view(q, rot, heads, n)
     latent = b.matmul("attn_kv_a_mqa", x)

@@ -25,6 +25,10 @@ class Batch:
     rollback_rows: int = 0
 
 
+class GraphUnknownError(Exception):
+    """The model is built in a way that this package does not know."""
+
+
 class Builder:
     """One graph under construction."""
 
@@ -47,19 +51,28 @@ class Builder:
         return f"blk.{self._layer}.{name}" in self.shapes
 
     def tensor(self, name: str) -> Tensor:
-        """A weight of the current block; a bare vector when the file lacks it."""
-        full = f"blk.{self._layer}.{name}"
-        return weight(full, *self.shapes.get(full, (1,)))
+        """A weight of the current block. Raises GraphUnknownError when the file lacks it."""
+        return self.model_tensor(f"blk.{self._layer}.{name}")
 
     def model_tensor(self, name: str) -> Tensor:
+        """A weight by its full name. Raises GraphUnknownError when the file lacks it."""
+        if name not in self.shapes:
+            raise GraphUnknownError(f"{self.arch.name} without {name}")
         return weight(name, *self.shapes[name])
+
+    def matrix(self, name: str) -> Tensor:
+        """As `tensor`, with at least two dimensions."""
+        found = self.tensor(name)
+        if len(found.shape) < 2:
+            raise GraphUnknownError(f"{self.arch.name} with a flat {name}")
+        return found
 
     def node(self, op: str, *sources: Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
         return Tensor(op, shape or sources[0].shape, sources)
 
     def matmul(self, name: str, x: Tensor) -> Tensor:
         """`name` times `x`, with its bias where the file has one."""
-        return self._biased(name, self.multiply(self.tensor(f"{name}.weight"), x))
+        return self._biased(name, self.multiply(self.matrix(f"{name}.weight"), x))
 
     def multiply(self, a: Tensor, x: Tensor) -> Tensor:
         """ggml_mul_mat: one row of `a` for each row of the result."""
@@ -125,7 +138,7 @@ class Builder:
         }
         first = self.arch.layers[0]
         own = first.head_k if keys else first.head_v
-        if BY_NAME[kind].block == 1 or len(heads) != 1 or own % 64:
+        if BY_NAME[kind].block == 1 or len(heads) != 1 or own % 64 or 0 in heads:
             return None
         width, size = heads.pop(), 64
         while keys and width % (2 * size) == 0:

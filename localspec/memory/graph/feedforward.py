@@ -57,7 +57,7 @@ def dense(b: Builder, x: Tensor, gate: str, up: str, down: str) -> Tensor:
 def experts(b: Builder, x: Tensor) -> Tensor:
     """The routed experts of a mixture, their sum."""
     n, used = x.shape[1], b.arch.n_expert_used
-    n_expert = b.tensor("ffn_gate_inp.weight").shape[1]
+    n_expert = b.matrix("ffn_gate_inp.weight").shape[1]
     name = b.arch.name
     scores = b.matmul("ffn_gate_inp", x)
     late_softmax = name == "gpt-oss"
@@ -104,7 +104,7 @@ def _expert_hidden(b: Builder, x: Tensor, chosen: Tensor, used: int, n: int) -> 
 
 
 def _by_expert(b: Builder, name: str, x: Tensor, chosen: Tensor, used: int, n: int) -> Tensor:
-    matrix = b.tensor(f"{name}.weight")
+    matrix = b.matrix(f"{name}.weight")
     out = Tensor("mul_mat_id", (matrix.shape[1], used, n), (matrix, x, chosen))
     if b.has(f"{name}.bias"):
         out = Tensor("add_id", out.shape, (out, b.tensor(f"{name}.bias"), chosen))

@@ -46,7 +46,7 @@ def _copy_extra(b: Builder, gathered: Tensor, cache: Tensor) -> None:
 def _convolved(b: Builder, layer: Layer, x: Tensor, channels: int, name: str) -> Tensor:
     """Prepend the kept columns, keep the last ones, convolve."""
     n = b.batch.n_tokens
-    kernel = b.tensor(name)
+    kernel = b.matrix(name)
     kept = kernel.shape[0] - 1
     cache, state = _states(b, layer, "r")
     joined = Tensor("concat", (kept + n, channels, 1), (reshape(state, kept, channels, 1), x))
@@ -58,27 +58,27 @@ def _convolved(b: Builder, layer: Layer, x: Tensor, channels: int, name: str) ->
 def _short_convolution(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     n, width = b.batch.n_tokens, x.shape[0]
     shaped = reshape(x, width, n, 1)
-    matrix = b.tensor("shortconv.in_proj.weight")
+    matrix = b.matrix("shortconv.in_proj.weight")
     mixed = Tensor("mul_mat", (matrix.shape[1], n, 1), (matrix, shaped))
     parts = [view(mixed, width, n, 1) for _ in range(3)]
     gated = Tensor("mul", (width, n, 1), (parts[0], parts[2]))
     conv = _convolved(b, layer, view(gated, n, width, 1), width, "shortconv.conv.weight")
     out = Tensor("mul", (width, n, 1), (parts[1], conv))
-    last = b.tensor("shortconv.out_proj.weight")
+    last = b.matrix("shortconv.out_proj.weight")
     return reshape(Tensor("mul_mat", (last.shape[1], n, 1), (last, out)), last.shape[1], n)
 
 
 def _mamba2(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     n = b.batch.n_tokens
-    conv_channels = b.tensor("ssm_conv1d.weight").shape[1]
+    conv_channels = b.matrix("ssm_conv1d.weight").shape[1]
     d_inner = b.tensor("ssm_out.weight").shape[0]
     n_head = b.tensor("ssm_dt.bias").shape[0]
     dim = d_inner // n_head
     # The state of the convolution is asked for before the input is projected.
-    kernel = b.tensor("ssm_conv1d.weight")
+    kernel = b.matrix("ssm_conv1d.weight")
     kept = kernel.shape[0] - 1
     cache, state = _states(b, layer, "r")
-    both = reshape(b.matmul("ssm_in", x), b.tensor("ssm_in.weight").shape[1], n, 1)
+    both = reshape(b.matmul("ssm_in", x), b.matrix("ssm_in.weight").shape[1], n, 1)
     z, mixed = view(both, dim, n_head, n), view(both, conv_channels, n, 1)
     dt = view(both, n_head, n)
     joined = Tensor(
@@ -124,7 +124,7 @@ def _mamba2(b: Builder, layer: Layer, x: Tensor) -> Tensor:
 
 def _delta_net(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     n = b.batch.n_tokens
-    channels = b.tensor("ssm_conv1d.weight").shape[1]
+    channels = b.matrix("ssm_conv1d.weight").shape[1]
     heads = b.tensor("ssm_dt.bias").shape[0]
     d_inner = b.tensor("ssm_out.weight").shape[0]
     dim = d_inner // heads
@@ -132,12 +132,12 @@ def _delta_net(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     mixed = reshape(b.matmul("attn_qkv", x), channels, n, 1)
     z = b.matmul("attn_gate", x)
     beta = b.node("unary", reshape(b.matmul("ssm_beta", x), 1, heads, n))
-    alpha = reshape(b.multiply(b.tensor("ssm_alpha.weight"), x), heads, n, 1)
+    alpha = reshape(b.multiply(b.matrix("ssm_alpha.weight"), x), heads, n, 1)
     gate = b.node("unary", b.node("add", alpha, b.tensor("ssm_dt.bias")))
     gate = b.node("mul", gate, b.tensor("ssm_a"))
     gate = reshape(gate, 1, heads, n)
     cache, kept_columns = _states(b, layer, "r")
-    kernel = b.tensor("ssm_conv1d.weight")
+    kernel = b.matrix("ssm_conv1d.weight")
     kept = kernel.shape[0] - 1
     joined = Tensor(
         "concat",
@@ -156,7 +156,7 @@ def _delta_net(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     b.expand(write_into(view(store, size), view(scan, size)))
     out = b.norm(view(scan, dim, heads, n), "ssm_norm")
     out = b.node("mul", out, b.node("unary", reshape(z, dim, heads, n)))
-    last = b.tensor("ssm_out.weight")
+    last = b.matrix("ssm_out.weight")
     flat = reshape(out, d_inner, n, 1)
     return reshape(Tensor("mul_mat", (last.shape[1], n, 1), (last, flat)), last.shape[1], n)
 
