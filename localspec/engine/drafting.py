@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from localspec.decoding.chain import BestDrafter
+from localspec.decoding.chain import BestDrafter, ChainDrafter
 from localspec.decoding.controller import Controller
 from localspec.decoding.cost_curve import CostCurve
 from localspec.decoding.lookup import LookupDrafter
@@ -16,7 +16,7 @@ from localspec.decoding.lookup_store import LookupStore, store_path
 from localspec.decoding.model_drafter import ModelDrafter
 from localspec.decoding.ngram import NgramDrafter
 from localspec.decoding.policies import FixedPolicy, PlainPolicy
-from localspec.decoding.protocols import DraftModel, Policy
+from localspec.decoding.protocols import Drafter, DraftModel, Policy
 from localspec.engine.settings import DRAFT_METHODS, EngineSettings
 from localspec.errors import CacheFileError, UsageError
 from localspec.events import Notice
@@ -81,8 +81,11 @@ class Drafting:
             drafter.stop_below = 0.0
             return FixedPolicy(drafter, most, self._settings.draft_min)
         ngram = self._new_ngram(LookupCache())[1] if fresh else self._ngram
-        if fixed and method == "ngram":
-            return FixedPolicy(ngram, most, self._settings.draft_min)
+        if fixed:
+            drafters: list[Drafter] = [ngram]
+            if method == "auto" and self._settings.draft is not None:
+                drafters.append(self._drafter_model())
+            return FixedPolicy(ChainDrafter(drafters), most, self._settings.draft_min)
         return self._controller(method, ngram, most, fresh=fresh)
 
     def explain(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from localspec.engine.settings import GenerateRequest
+from localspec.errors import UsageError
 
 if TYPE_CHECKING:
     # The session's process alone has llama.cpp; who only asks must not load it.
@@ -52,6 +53,9 @@ def answer(
             parse_special=question.parse_special,
         )
     if isinstance(question, PiecesOf):
+        unknown = [token for token in question.tokens if not 0 <= token < vocabulary.n_tokens]
+        if unknown:
+            raise UsageError(f"token {unknown[0]} is not in a vocabulary of {vocabulary.n_tokens}")
         return [vocabulary.piece(token) for token in question.tokens]
     request = question.request
     return builder.render(request.messages, request.tools, request.template_variables)

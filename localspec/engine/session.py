@@ -22,7 +22,7 @@ from localspec.engine.settings import EngineSettings, GenerateRequest
 from localspec.engine.thinking import MARKER_TOKENS
 from localspec.engine.threads import default_threads
 from localspec.errors import Cancelled, UsageError
-from localspec.events import Answer
+from localspec.events import Answer, Notice
 from localspec.ggufmeta.vocabulary import fingerprint
 from localspec.llama.cancel import CancelFlag
 from localspec.llama.capabilities import devices
@@ -57,6 +57,15 @@ class Session:
             self._target.model.vocabulary.write_out(MARKER_TOKENS)
             self._builder = PromptBuilder(self._target.model)
             self._watch = ZeroAcceptanceWatch()
+            self._goes_back = context.goes_back()
+            if not self._goes_back and settings.method != "none":
+                emit(
+                    Notice(
+                        f"{settings.target.path.name} is decoded plainly: its memory cannot go "
+                        "back over rejected tokens",
+                        hint="this llama.cpp supports no rollback for its architecture",
+                    )
+                )
             self._drafting = Drafting(
                 settings,
                 n_vocab=context.n_vocab,
@@ -155,7 +164,10 @@ class Session:
         self._target.close()
 
     def _draft_cap(self) -> int:
+        """Most draft tokens in a round that the target's memory can take back."""
         context = self._target.context
+        if not self._goes_back:
+            return 0
         most = context.n_outputs_max - 1
         return min(most, context.rollback_rows) if context.rollback is Rollback.ROWS else most
 

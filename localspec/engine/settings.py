@@ -101,7 +101,8 @@ class GenerateRequest:
     """Another drafter than the engine's, for this answer."""
     draft_max: int | None = None
     fixed_length: bool = False
-    """Verify everything the drafter proposes up to draft_max, whatever it costs: for measuring."""
+    """Verify everything the drafter proposes up to draft_max, whatever it costs: for measuring.
+    `auto` is then a chain: n-grams first, the draft model where they have nothing."""
     fresh_caches: bool = False
     """Start with an empty dynamic cache and no reused prefix: for measuring."""
     ignore_end: bool = False

@@ -243,6 +243,27 @@ class Context:
         del held[n_tokens:]
         self._forget_mark_after(n_tokens, sequence)
 
+    def goes_back(self, sequence: int = 0) -> bool:
+        """Whether rollback works here, tried on an empty sequence; it is empty afterwards.
+
+        Attention-only memory always does. Recurrent states of some models can be neither cut nor
+        restored, and llama.cpp says so only when it is asked to.
+        """
+        if self.rollback is Rollback.CUT:
+            return True
+        token = self.model.vocabulary.bos or 0
+        try:
+            self.evaluate([token], Outputs.NONE, sequence)
+            self.mark(sequence)
+            self.evaluate([token, token], Outputs.NONE, sequence)
+            self.rollback_to(2, sequence)
+            newest = int(lib.llama_memory_seq_pos_max(self._memory, sequence))
+        except EngineError:
+            return False
+        finally:
+            self.clear(sequence)
+        return newest == 1
+
     def keep_prefix(self, tokens: Sequence[int], sequence: int = 0) -> int:
         """Keep as much of the sequence as `tokens` begins with; how many tokens that is.
 

@@ -239,3 +239,26 @@ def test_bos_is_added_once(tmp_path: Any) -> None:
             bos = session._target.model.vocabulary.bos
             assert bos is not None
             assert list(session._target.context.tokens()).count(bos) == 1, name
+
+
+def test_memory_that_cannot_go_back_is_decoded_plainly_and_says_so(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if llama.cpp could neither cut nor save the state of this architecture."""
+    from localspec.errors import EngineError
+    from localspec.llama.context import Context
+
+    def refuse(self: Context, sequence: int = 0) -> None:
+        raise EngineError("no state")
+
+    with open_session(tiny("recurrent")) as session:
+        plain = answer(session, PROMPT, max_tokens=30, ignore_end=True)
+    monkeypatch.setattr(Context, "mark", refuse)
+    events: list[Any] = []
+    with open_session(tiny("recurrent"), method="ngram", emit=events.append) as session:
+        found = answer(session, PROMPT, "ngram", max_tokens=30, ignore_end=True)
+    assert found.tokens == plain.tokens
+    assert found.speculation.drafted == 0
+    notices = [event.message for event in events if isinstance(event, Notice)]
+    assert len(notices) == 1
+    assert "decoded plainly" in notices[0]
