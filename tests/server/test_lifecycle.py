@@ -1,0 +1,136 @@
+"""Clients that hang up, engines that die, and a server that is asked to stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from tests.support.serving import RunningServer, serving
+
+pytestmark = pytest.mark.engine
+
+HI = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+ENDLESS = {**HI, "max_tokens": 3000, "ignore_eos": True, "stream": True}
+
+
+def running_now(http: httpx.Client) -> int:
+    lines = http.get("/metrics").text.splitlines()
+    names = ("localspec_requests_running{", "localspec_requests_waiting{")
+    return sum(int(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(names))
+
+
+def until_idle(http: httpx.Client) -> None:
+    for _ in range(300):
+        if running_now(http) == 0:
+            return
+        time.sleep(0.05)
+    raise AssertionError("a slot was not given back")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_hangs_up_frees_its_slot(server: RunningServer, stream: bool) -> None:
+    with server.http() as http:
+        body = {**ENDLESS, "stream": stream}
+        if stream:
+            with http.stream("POST", "/v1/chat/completions", json=body) as response:
+                next(response.iter_lines())
+                assert running_now(http) == 1
+        else:
+            with pytest.raises(httpx.ReadTimeout):
+                http.post("/v1/chat/completions", json=body, timeout=0.5)
+        until_idle(http)
+        answered = http.post("/v1/chat/completions", json=HI)
+        assert answered.status_code == 200
+
+
+def engine_of(running: RunningServer) -> psutil.Process:
+    """The child that holds the model: multiprocessing's resource tracker is one as well."""
+    children = psutil.Process(running.process.pid).children(recursive=True)
+    return max(children, key=lambda child: child.memory_info().rss)
+
+
+def test_a_crash_of_the_engine_fails_its_request_and_no_later_one(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    with serving(tmp_path, tiny_model, "--threads", "1") as running, running.http() as http:
+        with http.stream("POST", "/v1/chat/completions", json=ENDLESS) as response:
+            lines = response.iter_lines()
+            next(lines)
+            engine_of(running).kill()
+            rest = [line for line in lines if line.startswith("data: {")]
+        error = json.loads(rest[-1].removeprefix("data: "))["error"]
+        assert error["type"] == "server_error"
+        assert "localspec-" not in json.dumps(error), "the log's path is nobody's business"
+        assert http.post("/v1/chat/completions", json=HI).status_code == 200
+        whole: dict[str, Any] = {}
+
+        def ask() -> None:
+            response = http.post("/v1/chat/completions", json={**ENDLESS, "stream": False})
+            whole["status"] = response.status_code
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        while running_now(http) == 0:
+            time.sleep(0.01)
+        engine_of(running).kill()
+        asking.join(30)
+        assert whole["status"] == 500
+        assert http.post("/v1/chat/completions", json=HI).status_code == 200
+
+
+def test_a_server_that_is_asked_to_stop_finishes_its_answers(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    with serving(tmp_path, tiny_model, "--threads", "1") as running, running.http() as http:
+        body = {**ENDLESS, "max_tokens": 300}
+        with http.stream("POST", "/v1/chat/completions", json=body) as response:
+            lines = response.iter_lines()
+            next(lines)
+            children = psutil.Process(running.process.pid).children(recursive=True)
+            running.process.send_signal(signal.SIGTERM)
+            rest = [line for line in lines if line]
+        assert rest[-1] == "data: [DONE]"
+        finish = [json.loads(line[6:]) for line in rest if line.startswith("data: {")][-1]
+        assert finish["choices"][0]["finish_reason"] == "length"
+        assert running.process.wait(30) in (0, -signal.SIGTERM)
+        _, alive = psutil.wait_procs(children, 10)
+        assert not alive, "an engine outlived its server"
+
+
+def test_two_models_are_served_and_one_that_cannot_be_loaded_is_a_503(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(tiny_model.read_bytes()[:5000])
+    with (
+        serving(tmp_path, tiny_model, broken, "--threads", "1") as running,
+        running.http() as http,
+    ):
+        assert running.models == ["tiny", "broken"]
+        failed = http.post("/v1/chat/completions", json={**HI, "model": "broken"})
+        assert failed.status_code == 503
+        assert str(tmp_path) not in failed.text
+        assert http.post("/v1/chat/completions", json={**HI, "model": "tiny"}).status_code == 200
+
+
+def test_a_full_queue_answers_429_and_says_when_to_come_again(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    with (
+        serving(tmp_path, tiny_model, "--threads", "1", "--max-waiting", "0") as running,
+        running.http() as http,
+        http.stream("POST", "/v1/chat/completions", json=ENDLESS) as response,
+    ):
+        next(response.iter_lines())
+        refused = http.post("/v1/chat/completions", json=HI)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert http.get("/health").status_code == 200

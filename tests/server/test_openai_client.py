@@ -1,0 +1,199 @@
+"""The official client understands every answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pydantic
+import pytest
+
+from tests.support.serving import RunningServer
+
+pytestmark = pytest.mark.engine
+
+WEATHER: dict[str, Any] = {
+    "name": "get_weather",
+    "description": "The weather of a city",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 6}},
+        "required": ["city"],
+    },
+}
+ASK: list[Any] = [{"role": "user", "content": "What is the weather?"}]
+
+
+@pytest.fixture
+def client(server: RunningServer) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as made:
+        yield made
+
+
+def test_a_chat_completion(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(model="tiny", messages=ASK, max_tokens=5)
+    assert answer.object == "chat.completion"
+    assert answer.choices[0].message.role == "assistant"
+    assert answer.usage is not None
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+
+
+def test_a_stream_with_usage_at_the_end(client: openai.OpenAI) -> None:
+    stream = client.chat.completions.create(
+        model="tiny",
+        messages=ASK,
+        max_tokens=6,
+        stream=True,
+        stream_options={"include_usage": True},
+        extra_body={"ignore_eos": True},
+    )
+    chunks = list(stream)
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert chunks[-2].choices[0].finish_reason == "length"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.completion_tokens == 6
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+async def test_the_asynchronous_client(server: RunningServer) -> None:
+    async with openai.AsyncOpenAI(base_url=server.base_url, api_key="none") as client:
+        answer = await client.chat.completions.create(model="tiny", messages=ASK, max_tokens=3)
+        assert answer.choices[0].finish_reason in ("stop", "length")
+        stream = await client.chat.completions.create(
+            model="tiny", messages=ASK, max_tokens=3, stream=True
+        )
+        assert [chunk async for chunk in stream]
+
+
+def test_a_tool_is_called_and_its_result_taken(client: openai.OpenAI) -> None:
+    tools: list[Any] = [{"type": "function", "function": WEATHER}]
+    answer = client.chat.completions.create(
+        model="tiny",
+        messages=ASK,
+        tools=tools,
+        tool_choice="required",
+        parallel_tool_calls=False,
+        max_tokens=400,
+    )
+    choice = answer.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content is None
+    assert choice.message.tool_calls is not None
+    call = choice.message.tool_calls[0]
+    assert call.type == "function"
+    assert call.function.name == "get_weather"
+    assert set(json.loads(call.function.arguments)) == {"city"}
+    result: Any = {"role": "tool", "tool_call_id": call.id, "content": "sunny"}
+    messages: list[Any] = [*ASK, choice.message, result]
+    after = client.chat.completions.create(
+        model="tiny", messages=messages, tools=tools, tool_choice="none", max_tokens=3
+    )
+    assert after.choices[0].message.tool_calls is None
+
+
+def test_a_tool_call_in_a_stream(client: openai.OpenAI) -> None:
+    with client.chat.completions.stream(
+        model="tiny",
+        messages=ASK,
+        tools=[{"type": "function", "function": {**WEATHER, "strict": True}}],  # type: ignore[typeddict-item]
+        tool_choice={"type": "function", "function": {"name": "get_weather"}},
+        max_tokens=400,
+    ) as stream:
+        stream.until_done()
+        message = stream.get_final_completion().choices[0].message
+    assert message.tool_calls
+    assert set(json.loads(message.tool_calls[0].function.arguments)) == {"city"}
+
+
+def test_a_structured_answer_is_parsed(client: openai.OpenAI) -> None:
+    class Person(pydantic.BaseModel):
+        name: str = pydantic.Field(max_length=8)
+        age: int = pydantic.Field(ge=0, le=120)
+        married: bool
+
+    answer = client.chat.completions.parse(
+        model="tiny", messages=ASK, response_format=Person, max_tokens=300, temperature=1
+    )
+    person = answer.choices[0].message.parsed
+    assert person is not None
+    assert 0 <= person.age <= 120
+
+
+def test_text_that_goes_on(client: openai.OpenAI) -> None:
+    answer = client.completions.create(
+        model="tiny", prompt=["one", "two"], n=2, max_tokens=3, echo=True
+    )
+    assert [choice.index for choice in answer.choices] == [0, 1, 2, 3]
+    starts = [choice.text[:3] for choice in answer.choices]
+    assert starts == ["one", "one", "two", "two"]
+    pieces = list(client.completions.create(model="tiny", prompt="x", max_tokens=3, stream=True))
+    assert pieces[-1].choices[0].finish_reason in ("stop", "length")
+
+
+def test_a_response(client: openai.OpenAI) -> None:
+    response = client.responses.create(
+        model="tiny", instructions="Be brief", input="Hello", max_output_tokens=2000
+    )
+    assert response.status in ("completed", "incomplete")
+    assert response.output[0].type == "message"
+    assert response.usage is not None
+    assert response.usage.output_tokens > 0
+
+
+def test_a_response_that_calls_a_tool(client: openai.OpenAI) -> None:
+    tool: Any = {"type": "function", **WEATHER}
+    response = client.responses.create(
+        model="tiny",
+        input="weather?",
+        tools=[tool],
+        tool_choice="required",
+        parallel_tool_calls=False,
+        max_output_tokens=400,
+    )
+    call = response.output[0]
+    assert call.type == "function_call"
+    output: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
+    asked: Any = {"role": "user", "content": "weather?"}
+    called: Any = call.model_dump(exclude_none=True)
+    after = client.responses.create(
+        model="tiny", input=[asked, called, output], max_output_tokens=3
+    )
+    assert after.output_text is not None
+
+
+def test_events_of_a_response_add_up_to_it(client: openai.OpenAI) -> None:
+    text, names, numbers = "", [], []
+    final = None
+    for event in client.responses.create(
+        model="tiny",
+        input="Hello",
+        max_output_tokens=300,
+        stream=True,
+        text={"format": {"type": "json_schema", "name": "x", "schema": {"enum": ["ab", "cd"]}}},
+    ):
+        names.append(event.type)
+        numbers.append(event.sequence_number)
+        if event.type == "response.output_text.delta":
+            text += event.delta
+        elif event.type == "response.completed":
+            final = event.response
+    assert names[:2] == ["response.created", "response.in_progress"]
+    assert numbers == list(range(len(numbers)))
+    assert final is not None
+    assert final.output_text == text
+    assert json.loads(text) in ("ab", "cd")
+
+
+def test_errors_are_those_the_client_knows(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as wrong:
+        client.chat.completions.create(model="tiny", messages=ASK, temperature=-1)
+    assert wrong.value.param == "temperature"
+    with pytest.raises(openai.NotFoundError):
+        client.chat.completions.create(model="other", messages=ASK)
+
+
+def test_models_are_listed(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["tiny"]
+    assert client.models.retrieve("tiny").owned_by == "localspec"
