@@ -20,23 +20,12 @@ from localspec.memory.placement import place
 from localspec.memory.request import ModelLoad
 from localspec.memory.weights import weights
 from localspec.units import MIB
-from tests.support.ghosts import MODELS, write_ghost_of
+from tests.support.ghosts import MODELS, ghost_header, write_ghost_of
 
 TABLE: dict[str, Any] = json.loads(Path(__file__).with_name("fit_table.json").read_text())
 ROUNDING = int(0.0051 * MIB)
 CACHES = 2
 """A model has at most two caches, each rounded by itself."""
-
-
-@pytest.fixture(scope="module")
-def ghosts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Header]:
-    folder = tmp_path_factory.mktemp("ghosts")
-    found: dict[str, Header] = {}
-    for name in MODELS:
-        path = write_ghost_of(name, folder / f"{name}.gguf")
-        found[name] = read_header(path)
-        path.unlink()
-    return found
 
 
 def load_of(header: Header, row: list[Any]) -> ModelLoad:
@@ -54,13 +43,20 @@ def load_of(header: Header, row: list[Any]) -> ModelLoad:
     )
 
 
+@pytest.mark.parametrize("name", ["lfm2-1.2b", "gpt-oss-20b", "mamba2-2.7b", "gemma-4-e4b"])
+def test_headers_here_are_those_of_the_ghosts(name: str, tmp_path: Path) -> None:
+    written, made = read_header(write_ghost_of(name, tmp_path / "g.gguf")), ghost_header(name)
+    assert read_architecture(made) == read_architecture(written)
+    assert made.tensors == written.tensors
+
+
 def test_every_ghost_has_its_figures() -> None:
     assert set(TABLE["models"]) == set(MODELS)
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_estimate_equals_llama_cpp(name: str, ghosts: dict[str, Header]) -> None:
-    golden, header = TABLE["models"][name], ghosts[name]
+def test_estimate_equals_llama_cpp(name: str) -> None:
+    golden, header = TABLE["models"][name], ghost_header(name)
     for row in golden["rows"]:
         load = load_of(header, row)
         placement = place(load, ())

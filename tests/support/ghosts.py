@@ -7,6 +7,7 @@ synthetic; their number is real, and only that counts for memory.
 
 from __future__ import annotations
 
+import struct
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import gguf
 import numpy as np
 
 from localspec.ggufmeta.ggml_types import BY_NAME, GgmlType
+from localspec.ggufmeta.header import Header, Part, TensorInfo
+from localspec.ggufmeta.values import STRING, Array
 from tests.support.gguf_layouts import Dims, Layout, layout
 from tests.support.tiny_gguf import add_keys
 
@@ -207,6 +210,90 @@ MODELS: dict[str, tuple[str, Dims]] = {
     "phi-4": ("phi3", _dims((40, 5120, 17920), (40, 10, 128), 100352, 16384)),
 }
 """Name, architecture and dimensions of each ghost the golden figures were taken from."""
+
+_QWEN_25: dict[str, Any] = {"n_vocab": 152064, "n_ctx": 131072}
+_QWEN_25_SMALL: dict[str, Any] = {"n_vocab": 151936, "n_ctx": 131072, "tied": True}
+CATALOG_MODELS: dict[str, tuple[str, Dims]] = {
+    **MODELS,
+    "qwen3-14b": ("qwen3", _dims((40, 5120, 17408), (40, 8, 128), **_QWEN_3)),
+    "qwen3-8b": ("qwen3", _dims((36, 4096, 12288), (32, 8, 128), **_QWEN_3)),
+    "qwen3-4b": ("qwen3", _dims((36, 2560, 9728), (32, 8, 128), tied=True, **_QWEN_3)),
+    "qwen2.5-32b": ("qwen2", _dims((64, 5120, 27648), (40, 8, 128), **_QWEN_25)),
+    "qwen2.5-1.5b": ("qwen2", _dims((28, 1536, 8960), (12, 2, 128), **_QWEN_25_SMALL)),
+    "qwen2.5-0.5b": ("qwen2", _dims((24, 896, 4864), (14, 2, 64), **_QWEN_25_SMALL)),
+    "mistral-draft-0.5b": ("qwen2", _dims((24, 896, 4864), (14, 2, 64), 131072, 32768, tied=True)),
+    "llama-3.2-1b": ("llama", _dims((16, 2048, 8192), (32, 8, 64), tied=True, **_LLAMA_3)),
+    "gemma-3-12b": (
+        "gemma3",
+        _dims((48, 3840, 15360), (16, 8, 256), 262208, 131072, tied=True, n_swa=1024),
+    ),
+    "gemma-3-1b": (
+        "gemma3",
+        _dims((26, 1152, 6912), (4, 1, 256), 262144, 32768, tied=True, n_swa=512),
+    ),
+    "qwen3.5-9b": (
+        "qwen35",
+        _dims((32, 4096, 12288), (16, 4, 256), d_inner=4096, dt_rank=32, **_DELTA_NET),
+    ),
+    "qwen3.5-0.8b": (
+        "qwen35",
+        _dims((24, 1024, 3584), (8, 2, 256), tied=True, d_inner=2048, dt_rank=16, **_DELTA_NET),
+    ),
+    "smollm2-1.7b": ("llama", _dims((24, 2048, 8192), (32, 32, 64), 49152, 8192, tied=True)),
+}
+"""`MODELS`, and the other models of the catalogue whose dimensions are known."""
+
+CATALOG_PAIRS: dict[str, tuple[str, str | None]] = {
+    "qwen3-32b+0.6b": ("qwen3-32b", "qwen3-0.6b"),
+    "qwen3-14b+0.6b": ("qwen3-14b", "qwen3-0.6b"),
+    "qwen3-8b+0.6b": ("qwen3-8b", "qwen3-0.6b"),
+    "qwen2.5-coder-32b+0.5b": ("qwen2.5-32b", "qwen2.5-0.5b"),
+    "llama-3.3-70b+3.2-1b": ("llama-3.1-70b", "llama-3.2-1b"),
+    "llama-3.1-70b+3.1-8b": ("llama-3.1-70b", "llama-3.1-8b"),
+    "llama-3.1-8b+3.2-1b": ("llama-3.1-8b", "llama-3.2-1b"),
+    "gemma-3-27b+1b": ("gemma-3-27b", "gemma-3-1b"),
+    "gemma-3-12b+270m": ("gemma-3-12b", "gemma-3-270m"),
+    "mistral-small-3.1-24b+draft-0.5b": ("mistral-small-24b", "mistral-draft-0.5b"),
+    "deepseek-r1-distill-qwen-32b+1.5b": ("qwen2.5-32b", "qwen2.5-1.5b"),
+    "qwen3.5-27b+0.8b": ("qwen3.5-27b", "qwen3.5-0.8b"),
+    "qwen3-4b+dflash": ("qwen3-4b", None),
+    "qwen3.5-9b+dflash": ("qwen3.5-9b", None),
+    "qwen3.6-27b+dflash": ("qwen3.5-27b", None),
+    "gemma-4-31b+mtp": ("gemma-4-31b", None),
+    "gemma-4-e4b+mtp": ("gemma-4-e4b", None),
+    "gpt-oss-20b": ("gpt-oss-20b", None),
+    "qwen3-coder-30b-a3b": ("qwen3-30b-a3b", None),
+    "smollm2-1.7b": ("smollm2-1.7b", None),
+}
+"""Pairs of the catalogue, target and draft; heads run as n-gram until they are built."""
+
+
+def ghost_header(name: str) -> Header:
+    """What `read_header` finds in the ghost of `name`, made without one; tokens have no text."""
+    arch, dims = CATALOG_MODELS[name]
+    shape = layout(arch, dims)
+    metadata: dict[str, Any] = {
+        "general.architecture": arch,
+        "tokenizer.ggml.model": "gemma4" if arch == "gemma4" else "gpt2",
+        "tokenizer.ggml.tokens": Array(STRING, dims.n_vocab, b""),
+    }
+    for key, value in shape.keys.items():
+        if isinstance(value, list):
+            value = _array(value)
+        metadata[f"{arch}.{key}"] = value
+    tensors, offset = [], 0
+    for tensor, dimensions in shape.tensors:
+        info = TensorInfo(tensor, dimensions, tensor_type(arch, tensor, dimensions), offset)
+        tensors.append(info)
+        offset = -(-(offset + info.nbytes) // 32) * 32
+    part = Part(name, 4096, offset, 4096 + offset)
+    return Header(name, 3, 32, metadata, tuple(tensors), (part,))
+
+
+def _array(values: list[Any]) -> Array:
+    if isinstance(values[0], bool):
+        return Array(7, len(values), bytes(values))
+    return Array(5, len(values), struct.pack(f"<{len(values)}i", *values))
 
 
 def write_ghost_of(name: str, path: Path) -> Path:
