@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from localspec.tui.widgets.help_panel import key_name
+from localspec.tui.widgets.help_panel import key_name, named_keys
 
 
 class ActionProvider(Provider):
@@ -25,19 +25,10 @@ class ActionProvider(Provider):
 
     def _actions(self) -> Iterator[tuple[str, str, str]]:
         """Title, key, and action with the namespace it runs in."""
-        seen: set[str] = set()
-        bindings = [
-            *(("screen", binding) for binding in self.screen.BINDINGS),
-            *(("app", binding) for binding in self.app.BINDINGS),
-        ]
-        for place, binding in bindings:
-            description = getattr(binding, "description", "")
-            if not description or description in seen or description == "Apply":
-                continue
-            seen.add(description)
-            action = binding.action  # type: ignore[union-attr]
-            full = action if action.startswith(("app.", "screen.")) else f"{place}.{action}"
-            yield description, key_name(binding.key.split(",")[0]), full  # type: ignore[union-attr]
+        for place, owner in (("screen", self.screen), ("app", self.app)):
+            for key, title, action in named_keys(list(owner.BINDINGS)):
+                full = action if action.startswith("app.") else f"{place}.{action}"
+                yield title, key_name(key), full
 
     def _runner(self, action: str) -> Callable[[], Awaitable[None]]:
         async def run() -> None:

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from localspec.tui.backend.engine_room import EngineRoom
 
 
+_FIGURES = {
+    "TOK/S": "TOK/S",
+    "ACCEPTED": "ACC.",
+    "PER ROUND": "/ROUND",
+    "IDENTICAL": "SAME",
+}
+"""Columns of the summary table that the screen shows too, and their names there."""
+
+
 class BenchRunView:
     """One benchmark as it fills in; fulfils `contract.Bench`."""
 
@@ -87,8 +96,7 @@ class BenchRunView:
         speed = workload_table(comparison)
         figures = summary_table(comparison)
         rates = {row[0]: row for row in figures.rows}
-        wanted = ("TOK/S", "ACCEPTED", "PER ROUND", "IDENTICAL")
-        places = [figures.columns.index(name) for name in wanted]
+        places = [figures.columns.index(name) for name in _FIGURES]
         rows = tuple((*row, *(rates[row[0]][place] for place in places)) for row in speed.rows)
         bars = tuple(
             BenchBar(group.label, bar.method, bar.value, bar.low, bar.high)
@@ -99,7 +107,7 @@ class BenchRunView:
             done=len(run.samples),
             total=run.total,
             now=self._now,
-            columns=(*speed.columns, *wanted),
+            columns=(*speed.columns, *_FIGURES.values()),
             rows=rows,
             bars=bars,
             sentence=sentence(comparison) if finished else "",

@@ -10,7 +10,7 @@ from localspec.tui.backend.contract import Backend
 from localspec.tui.backend.views import Download, MachineView
 from localspec.tui.messages import ScreenRequested
 from localspec.tui.theme import Look, look_for
-from localspec.tui.widgets.help_panel import HelpPanel
+from localspec.tui.widgets.help_panel import HelpPanel, named_keys
 from localspec.tui.widgets.topbar import TopBar
 
 
@@ -51,12 +51,8 @@ class BaseScreen(Screen[None]):
         if open_panels:
             open_panels.remove()
             return
-        keys: dict[str, str] = {}
-        for active in self.active_bindings.values():
-            binding = active.binding
-            if binding.description and not binding.system:
-                keys.setdefault(binding.key, binding.description)
-        panel = HelpPanel(self.HELP_TEXT, list(keys.items()), self.look)
+        keys = named_keys([*self.BINDINGS, *self.app.BINDINGS])
+        panel = HelpPanel(self.HELP_TEXT, [(key, what) for key, what, _ in keys], self.look)
         self.mount(panel)
         panel.focus()
 

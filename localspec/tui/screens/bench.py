@@ -29,7 +29,8 @@ _HELP = """\
 - Every answer starts with empty caches: a prompt that was seen before would flatter the n-gram \
 drafter.
 - **speed-up**: tokens per second over plain decoding's on the same prompt; the mean is geometric.
-- **IDENTICAL**: answers that are plain decoding's to the last token. Others part from it where \
+- **ACC.**: draft tokens that the target kept; **/ROUND**: tokens of each target pass.
+- **SAME**: answers that are plain decoding's to the last token. Others part from it where \
 two tokens are nearly tied and a wider pass rounds them differently.
 - Results are kept for this machine and shown as GAIN on the Models screen.
 """
@@ -64,7 +65,7 @@ class BenchScreen(BaseScreen):
         Binding("r", "run", "Run"),
         Binding("escape", "stop", "Stop"),
         Binding("f", "fit", "Fit"),
-        Binding("c", "choose", "Choose", show=False),
+        Binding("c", "choose", "Choose"),
     ]
 
     def __init__(self, backend: Backend) -> None:
@@ -88,7 +89,7 @@ class BenchScreen(BaseScreen):
                 yield BenchChart(self.look, id="bench-chart")
                 yield Static("", id="bench-history")
         yield Activity(self.look, id="activity")
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         self.query_one("#bench-results").border_title = "Results"
@@ -177,6 +178,8 @@ class BenchScreen(BaseScreen):
             self.go("fit", self.model)
 
     def action_choose(self) -> None:
+        """Where both do not go beside each other, the choice comes back over the results."""
+        self.remove_class("has-results")
         self.query_one("#bench-methods").focus()
 
     # --- history ---
@@ -201,7 +204,7 @@ class BenchScreen(BaseScreen):
             return
         lines = [Text(), Text("Measured before", f"bold {look.text}")]
         for entry in self._entries[:8]:
-            line = Text(f" {entry.when[:16].replace('T', ' ')}  ", look.muted)
+            line = Text.assemble((f" {entry.when[:16].replace('T', ' ')}  ", look.muted))
             for method, speedup in entry.speedups:
                 if method != "plain":
                     line.append(f"{method} ", look.muted)
@@ -221,6 +224,7 @@ class BenchScreen(BaseScreen):
             words.update(Text("" if view.rows else view.now, look.muted))
         table = self.query_one("#bench-table", DataTable)
         table.display = bool(view.rows)
+        self.set_class(bool(view.rows), "has-results")
         if [str(column.label) for column in table.ordered_columns] != list(view.columns):
             table.clear(columns=True)
             for name in view.columns:

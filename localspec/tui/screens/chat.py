@@ -54,7 +54,7 @@ class ChatScreen(BaseScreen):
     HELP_TEXT = HELP
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "stop", "Stop", priority=False),
-        Binding("ctrl+r", "regenerate", "Regenerate", priority=True),
+        Binding("ctrl+r", "regenerate", "Again", priority=True),
         Binding("ctrl+e", "edit", "Edit", priority=True),
         Binding("ctrl+s", "drafter", "Drafter", priority=True),
         Binding("ctrl+t", "tint", "Tint", priority=True),
@@ -96,7 +96,7 @@ class ChatScreen(BaseScreen):
                 yield PromptInput(self._history, id="prompt")
             yield SpeculationPanel(self.session.meter, self.look, id="speculation")
             yield SettingsPanel(self.session.settings, id="settings")
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         self.set_interval(_FLUSH_EVERY_S, self._flush)
@@ -497,8 +497,8 @@ class ChatScreen(BaseScreen):
     def _toggle(self, kind: type[ChatList] | type[SettingsPanel], *, show: bool) -> None:
         panel = self.query_one(kind)
         panel.display = show
-        if kind is SettingsPanel:
-            self.set_class(show, "with-settings")
+        either = self.query_one(ChatList).display or self.query_one(SettingsPanel).display
+        self.set_class(either, "with-panel")
         if show:
             panel.query("Input, TextArea").first().focus()
         else:

@@ -48,13 +48,17 @@ class DownloadsScreen(BaseScreen):
         with VerticalScroll(id="downloads-body", classes="panel", can_focus=False):
             yield Static(_NOTHING, id="no-downloads")
         yield Activity(self.look, id="activity")
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         self.query_one("#downloads-body").border_title = "Downloads"
         self.show_downloads(self.backend.downloads.items())
+        self.call_after_refresh(self._focus_card)
 
     def on_screen_resume(self) -> None:
+        self._focus_card()
+
+    def _focus_card(self) -> None:
         if not isinstance(self.focused, DownloadCard):
             for card in self.query(DownloadCard):
                 card.focus()

@@ -84,7 +84,7 @@ class FitScreen(BaseScreen):
             yield Static("", id="fit-suggestions")
             yield Static("", id="fit-source")
         yield Activity(self.look, id="activity")
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         self.query_one("#fit-body").border_title = "Fit"
@@ -188,7 +188,7 @@ class FitScreen(BaseScreen):
         width = max(20, self.query_one("#fit-body").content_size.width - 2)
         lines: list[Text] = []
         for device in report.devices:
-            title = Text(device.name, f"bold {look.text}")
+            title = Text.assemble((device.name, f"bold {look.text}"))
             title.append(f"  {device.total / GIB:.1f} GiB", look.muted)
             lines += [title, *bar_lines(device, look, width), Text()]
         self.query_one("#fit-bars", Static).update(Text("\n").join(lines))
@@ -210,7 +210,7 @@ def suggestion_text(suggestions: tuple[FitSuggestion, ...], look: Look, width: i
     for number, item in enumerate(suggestions[:9], 1):
         sign = "✓" if item.fits else "✗"
         tail = f" {item.required / GIB:6.1f} GiB {sign} {'fits' if item.fits else 'too much'}"
-        line = Text(f" {number}  ", f"bold {look.accent}")
+        line = Text.assemble((f" {number}  ", f"bold {look.accent}"))
         words = Text(item.text, look.text)
         room = max(10, width - 4 - len(tail))
         words.truncate(room, overflow="ellipsis")

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
-from textual.widgets import Footer, RichLog, Static
+from textual.widgets import Footer, Static
 
 from localspec.errors import LocalspecError
 from localspec.tui.backend.contract import Backend
@@ -57,8 +57,9 @@ class LogScreen(BaseScreen):
         with Horizontal(id="log-body"):
             with VerticalScroll(id="facts-panel", classes="panel"):
                 yield Static("asking llama.cpp…", id="doctor")
-            yield RichLog(id="native-log", classes="panel", wrap=True, max_lines=2000)
-        yield Footer(show_command_palette=False)
+            with VerticalScroll(id="native-log", classes="panel"):
+                yield Static("", id="log-lines")
+        yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         self.query_one("#facts-panel").border_title = "Doctor"
@@ -112,15 +113,13 @@ class LogScreen(BaseScreen):
         lines = self.backend.log()
         if lines == self._lines:
             return
-        widget = self.query_one(RichLog)
-        if self._lines and lines[: len(self._lines)] == self._lines:
-            fresh = lines[len(self._lines) :]
-        else:
-            widget.clear()
-            fresh = lines
+        panel = self.query_one("#native-log", VerticalScroll)
+        is_at_end = panel.scroll_offset.y >= panel.max_scroll_y
         self._lines = lines
-        for line in fresh:
-            widget.write(Text(line, self.look.muted))
+        text = Text("\n".join(lines) or "nothing was said yet", self.look.muted)
+        self.query_one("#log-lines", Static).update(text)
+        if is_at_end:
+            panel.scroll_end(animate=False)
 
     def action_look(self) -> None:
         self._find_facts()

@@ -78,11 +78,10 @@ class ModelsScreen(BaseScreen):
     NAME = "models"
     HELP_TEXT = _HELP
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "run", "Run"),
         Binding("p", "pull", "Pull"),
         Binding("f", "fit", "Fit"),
         Binding("b", "bench", "Bench"),
-        Binding("d", "downloads", "Downloads"),
+        Binding("d", "downloads", "Downloads", show=False),
         Binding("slash", "filter", "Filter", key_display="/"),
         Binding("s", "sort", "Sort"),
         Binding("delete", "delete", "Delete"),
@@ -108,7 +107,7 @@ class ModelsScreen(BaseScreen):
                 yield ModelTable(self.look, id="models")
             yield ModelDetails(self.look, id="details")
         yield Activity(self.look, id="activity")
-        yield Footer(show_command_palette=False)
+        yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
         self.query_one("#models-main").border_title = "Models"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.widgets import Input, Label, SelectionList
-from textual.widgets.selection_list import Selection
+from textual.widgets import Input, Label
 
 from localspec.errors import UsageError
 from localspec.tui.backend.views import BenchChoice
+from localspec.tui.widgets.check_list import CheckList
 
 _METHODS = (
-    ("ngram", "ngram: repetition in the text"),
-    ("model", "model: the pair's draft model"),
-    ("auto", "auto: whatever wins, each round"),
+    ("ngram", "n-gram: repetition"),
+    ("model", "draft model"),
+    ("auto", "auto: what wins, each round"),
 )
 _FIRST_WORKLOADS = ("chat", "code", "edit", "json")
 _NUMBERS = (
@@ -32,40 +32,27 @@ class BenchChoicePanel(VerticalScroll):
 
     def compose(self) -> ComposeResult:
         yield Label("methods, beside plain", classes="field")
-        yield SelectionList[str](
-            *(Selection(title, name, name != "model") for name, title in _METHODS),
-            id="bench-methods",
-            compact=True,
-        )
+        yield CheckList(_METHODS, {"ngram", "auto"}, id="bench-methods")
         yield Label("workloads", classes="field")
-        yield SelectionList[str](
-            *(Selection(title, name, name in _FIRST_WORKLOADS) for name, title in self._workloads),
-            id="bench-workloads",
-            compact=True,
-        )
+        yield CheckList(self._workloads, set(_FIRST_WORKLOADS), id="bench-workloads")
         for name, title, value in _NUMBERS:
             yield Label(title, classes="field")
             yield Input(str(value), id=f"bench-{name}", compact=True, type="integer")
 
     def set_draft(self, *, has_draft: bool) -> None:
         """With a draft model in the pair its method is measured too."""
-        methods = self.query_one("#bench-methods", SelectionList)
-        if has_draft:
-            methods.select("model")
-        else:
-            methods.deselect("model")
+        self.query_one("#bench-methods", CheckList).check("model", on=has_draft)
 
     def choice(self) -> BenchChoice:
         """Raises UsageError for what cannot be measured."""
-        methods = self.query_one("#bench-methods", SelectionList).selected
-        workloads = self.query_one("#bench-workloads", SelectionList).selected
+        methods = self.query_one("#bench-methods", CheckList).checked
+        workloads = self.query_one("#bench-workloads", CheckList).checked
         if not workloads:
             raise UsageError("no workload is chosen", hint="space chooses one")
         numbers = {name: self._number(name, title) for name, title, _ in _NUMBERS}
-        order = [name for name, _ in _METHODS]
         return BenchChoice(
-            methods=("plain", *sorted(methods, key=order.index)),
-            workloads=tuple(name for name, _ in self._workloads if name in workloads),
+            methods=("plain", *methods),
+            workloads=workloads,
             **numbers,
         )
 

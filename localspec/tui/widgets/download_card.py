@@ -46,16 +46,12 @@ class DownloadCard(Widget, can_focus=True):
         look = self.look
         width = max(30, self.size.width)
         colours = {"done": look.good, "failed": look.bad, "paused": look.warn}
-        head = Text(item.id, f"bold {look.text}")
+        head = Text.assemble((item.id, f"bold {look.text}"))
         head.append(f"   {_WORDS[item.state]}", colours.get(item.state, look.muted))
         if item.total:
-            words = f"{format_file_size(item.done)} of {format_file_size(item.total)}"
-            if item.rate and item.state == "running":
-                left = format_duration((item.total - item.done) / item.rate)
-                words += f"   {format_rate(item.rate)}   {left} left"
-            gap = max(2, width - head.cell_len - len(words))
-            if head.cell_len + 2 + len(words) <= width:
-                head.append(" " * gap + words, look.muted)
+            room = width - head.cell_len - 2
+            words = next((text for text in _amounts(item) if len(text) <= room), "")
+            head.append("  " + words.rjust(room), look.muted)
         lines = [head]
         if item.state in ("running", "paused", "planning"):
             lines += [self._file(file, width) for file in item.files]
@@ -78,3 +74,13 @@ class DownloadCard(Widget, can_focus=True):
         line.append_text(bar_text(share, max(6, room), look.accent, look.faint))
         line.append(f" {stage:>10}", look.muted)
         return line
+
+
+def _amounts(item: Download) -> list[str]:
+    """How far it is, from the longest wording to the shortest."""
+    sizes = f"{format_file_size(item.done)} of {format_file_size(item.total)}"
+    if not item.rate or item.state != "running":
+        return [sizes]
+    rate = format_rate(item.rate)
+    left = f"{format_duration((item.total - item.done) / item.rate)} left"
+    return [f"{sizes}   {rate}   {left}", f"{rate}   {left}", left]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -47,6 +48,10 @@ class HelpPanel(VerticalScroll, can_focus=True):
     def compose(self) -> ComposeResult:
         yield Static(self._content())
 
+    def on_mount(self) -> None:
+        # All but the top bar and the footer; a docked widget's margins do not shrink it.
+        self.styles.height = max(6, self.screen.size.height - 2)
+
     def action_close(self) -> None:
         self.remove()
 
@@ -66,6 +71,16 @@ class HelpPanel(VerticalScroll, can_focus=True):
                 for key, what in self._keys
             ]
         return Text("\n").join(lines)
+
+
+def named_keys(bindings: Sequence[object]) -> list[tuple[str, str, str]]:
+    """Key, description and action of each binding that has a description of its own."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for binding in bindings:
+        if isinstance(binding, Binding) and binding.description:
+            first = binding.key.split(",")[0]
+            found.setdefault(binding.description, (first, binding.description, binding.action))
+    return list(found.values())
 
 
 def key_name(key: str) -> str:

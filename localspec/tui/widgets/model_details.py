@@ -109,7 +109,7 @@ def _keys(row: ModelRow, look: Look) -> Text:
     line = Text()
     for key, what in keys:
         line.append(f"{key} ", f"bold {look.accent}")
-        line.append(f"{what}   ", look.muted)
+        line.append(f"{what}  ", look.muted)
     return line
 
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from rich.text import Text
+from textual.binding import Binding, BindingType
 from textual.widgets import DataTable
 
 from localspec.tui.backend.views import FitBrief, ModelRow
 from localspec.tui.theme import Look
 from localspec.units import format_file_size
 
+_OTHER_COLUMNS = 48
+"""Cells that all columns but the first take, gaps included."""
+
 COLUMNS = ("PAIR", "METHOD", "SIZE", "FITS", "DISK", "GAIN")
-_DISK = {"all": "● here", "part": "◐ part", "none": "○"}
+_DISK = {"all": "●", "part": "◐", "none": "○"}
 _VERDICTS = {"fits": 0, "tight": 1, "unknown": 2, "short": 3}
 
 
 class ModelTable(DataTable[Text]):
     """Rows by id. What is shown are the rows that match the filter, in the chosen order."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Run")]
 
     def __init__(self, look: Look, *, id: str | None = None) -> None:
         super().__init__(id=id, cursor_type="row", zebra_stripes=False, show_header=True)
@@ -25,8 +33,16 @@ class ModelTable(DataTable[Text]):
         self._order = ""
         """Column sorted by; empty keeps the catalogue's order."""
         self._is_reversed = False
+        self._width = 0
+
+    def on_resize(self) -> None:
+        """Long names take what room there is."""
+        if self.size.width != self._width:
+            self._width = self.size.width
+            self.rebuild()
 
     def on_mount(self) -> None:
+        """Columns first: rows follow when they are known."""
         for name in COLUMNS:
             self.add_column(name, key=name)
 
@@ -102,7 +118,8 @@ class ModelTable(DataTable[Text]):
         size = format_file_size(row.size) if row.size is not None else "?"
         disk_colour = {"all": look.good, "part": look.warn, "none": look.muted}[row.here]
         gain = f"{row.gain:.2f}×" if row.gain else "–"
-        name = row.id if len(row.id) <= 36 else "…" + row.id[-35:]
+        room = max(18, self.size.width - _OTHER_COLUMNS)
+        name = row.id if len(row.id) <= room else "…" + row.id[1 - room :]
         return [
             Text(name, look.text),
             Text(row.method if row.built else f"{row.method} *", look.muted),

@@ -7,7 +7,8 @@ from textual.widget import Widget
 
 from localspec.tui.figures import Meter
 from localspec.tui.theme import Look
-from localspec.tui.widgets.bars import bar, sparkline
+from localspec.tui.widgets.bars import sparkline
+from localspec.tui.widgets.topbar import bar_text
 
 DRAFTER_NAMES = {
     "model": "draft model",
@@ -147,4 +148,4 @@ def _row(name: str, value: str, look: Look) -> Text:
 def _add_bar(row: Text, share: float, width: int, look: Look) -> None:
     if width > 2:
         row.append(" " if row.plain[-1:] != " " else "")
-        row.append(bar(share, width), f"{look.accent} on {look.faint}")
+        row.append_text(bar_text(share, width, look.accent, look.faint))

@@ -78,7 +78,10 @@ def _facts(machine: MachineView | None, downloads: tuple[Download, ...], room: i
         share = f" {done / total * 100:.0f} %" if total else ""
         pieces.append(Text(count + share))
     if machine is not None:
-        pieces += [Text(text) for text in machine_words(machine)]
+        long, short = machine_words(machine), short_words(machine)
+        used = sum(piece.cell_len + 3 for piece in pieces)
+        words = long if used + sum(len(word) + 3 for word in long) <= room else [short]
+        pieces += [Text(text) for text in words]
     shown = Text()
     for piece in pieces:
         gap = "   " if shown else ""
@@ -103,6 +106,14 @@ def machine_words(machine: MachineView) -> list[str]:
     else:
         words.append(f"{machine.ram_total / GIB:.0f} GiB RAM")
     return words
+
+
+def short_words(machine: MachineView) -> str:
+    """One piece where room is short."""
+    if machine.devices:
+        device = machine.devices[0]
+        return f"{device.name} {device.free / GIB:.1f} GiB free"
+    return f"CPU {machine.ram_free / GIB:.1f} GiB free"
 
 
 def bar_text(share: float, width: int, done_style: str, open_style: str) -> Text:

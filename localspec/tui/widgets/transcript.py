@@ -106,7 +106,8 @@ class Transcript(ScrollView, can_focus=True):
     def follow(self) -> None:
         """Go to the end and stay there."""
         self._is_following = True
-        self.scroll_end(animate=False, immediate=True)
+        # The scroll bar appears only with the next layout: scrolling must not wait for it.
+        self.scroll_end(animate=False, immediate=True, force=True)
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
@@ -142,6 +143,8 @@ class Transcript(ScrollView, can_focus=True):
         if width != self._width:
             self._width = width
             self._make_stale()
+        elif self._is_following:
+            self.follow()
 
     def watch_scroll_y(self, old: float, new: float) -> None:
         super().watch_scroll_y(old, new)
@@ -223,7 +226,9 @@ class Transcript(ScrollView, can_focus=True):
         self._layout_from(0)
         self._settle(follow)
         if not follow:
-            self.scroll_to(y=self._starts[visible.start] + within, animate=False, immediate=True)
+            self.scroll_to(
+                y=self._starts[visible.start] + within, animate=False, immediate=True, force=True
+            )
 
     def _work(self) -> None:
         """Render some of what is stale, without moving what the user looks at."""
@@ -242,4 +247,4 @@ class Transcript(ScrollView, can_focus=True):
         self._layout_from(first)
         self._settle(follow)
         if not follow:
-            self.scroll_to(y=self._starts[top] + within, animate=False, immediate=True)
+            self.scroll_to(y=self._starts[top] + within, animate=False, immediate=True, force=True)
