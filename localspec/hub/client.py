@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -86,6 +87,7 @@ class HubClient:
         from huggingface_hub import get_hf_file_metadata, hf_hub_url
         from huggingface_hub.errors import OfflineModeIsEnabled
 
+        _prepare_library()
         if is_offline():
             raise OfflineModeIsEnabled("offline mode is on")
         if source.filename is None:
@@ -140,6 +142,7 @@ class HubClient:
             from huggingface_hub import HfApi
             from huggingface_hub.errors import OfflineModeIsEnabled
 
+            _prepare_library()
             if is_offline():
                 raise OfflineModeIsEnabled("offline mode is on")
             api = HfApi(endpoint=self.endpoint, library_name="localspec")
@@ -165,17 +168,28 @@ class HubClient:
         author: only those of this owner.
         """
 
-        def ask() -> list[str]:
-            from huggingface_hub import HfApi
-            from huggingface_hub.errors import OfflineModeIsEnabled
+        # HfApi.list_models has a patience of its own, which nobody could interrupt.
+        query = {"filter": "gguf", "sort": "downloads", "limit": str(limit)}
+        query |= {"search": text} if text else {}
+        query |= {"author": author} if author else {}
 
+        def ask() -> list[str]:
+            from huggingface_hub.errors import OfflineModeIsEnabled
+            from huggingface_hub.utils._headers import build_hf_headers
+            from huggingface_hub.utils._http import get_session, hf_raise_for_status
+
+            _prepare_library()
             if is_offline():
                 raise OfflineModeIsEnabled("offline mode is on")
-            api = HfApi(endpoint=self.endpoint, library_name="localspec")
-            found = api.list_models(
-                search=text or None, author=author, filter="gguf", sort="downloads", limit=limit
+            response = get_session().get(
+                f"{self.endpoint}/api/models",
+                params=query,
+                headers=build_hf_headers(library_name="localspec"),
+                timeout=_timeout(),
             )
-            return [model.id for model in found]
+            hf_raise_for_status(response)
+            found = response.json()
+            return [str(model["id"]) for model in found if isinstance(model, dict)]
 
         return self._patiently(HubSource(author or text), ask)
 
@@ -202,6 +216,20 @@ class HubClient:
         if not is_transient(error) or failures >= attempts or not patient:
             raise download_error(error, source, self.endpoint) from error
         self.control.sleep(self.policy.wait_s(failures, asked))
+
+
+def _prepare_library() -> None:
+    """Keep huggingface_hub to what was asked of it, unless the user set it otherwise.
+
+    It would log into our progress lines, and fetch a list of programs once a day to tell the Hub
+    which of them calls it.
+    """
+    from huggingface_hub import constants
+
+    if "HF_HUB_VERBOSITY" not in os.environ:
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    if "HF_HUB_DISABLE_TELEMETRY" not in os.environ:
+        constants.HF_HUB_DISABLE_TELEMETRY = True
 
 
 def is_offline() -> bool:

@@ -106,3 +106,9 @@ def test_a_token_in_a_revision_of_the_log_is_never_told(
     with pytest.raises(DownloadError) as caught:
         world.pull()
     assert "hf_very_secret" not in str(caught.value.as_dict())
+
+
+def test_nothing_is_asked_but_what_the_pull_needs(world: World) -> None:
+    world.pull()
+    paths = {request.path for request in world.hub.log if request.server == "hub"}
+    assert all("/resolve/" in path for path in paths)

@@ -223,10 +223,6 @@ class _HubHandler(_Handler):
 
     def do_GET(self) -> None:
         self.note()
-        if self.path == "/api/agent-harnesses":
-            # huggingface_hub asks this once a day, on its own account.
-            self.answer(404)
-            return
         with self.hub.lock:
             fault = self.hub.hub_faults.popleft() if self.hub.hub_faults else None
         if fault is not None and fault.status != 200:
