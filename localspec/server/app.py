@@ -33,7 +33,7 @@ _log = logging.getLogger("localspec.server")
 
 Endpoint = Callable[[Request, Service], Awaitable[Response]]
 
-_ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
+ROUTES: tuple[tuple[str, str, Endpoint], ...] = (
     ("POST", "/v1/chat/completions", chat_completions),
     ("POST", "/v1/completions", completions),
     ("POST", "/v1/responses", responses),
@@ -60,7 +60,7 @@ def make_app(settings: ServerSettings, start: Start) -> Starlette:
         budget=settings.memory_budget,
         idle_unload_s=settings.idle_unload_s,
     )
-    counters = Metrics({path for _, path, _ in _ROUTES})
+    counters = Metrics({path for _, path, _ in ROUTES})
     service = Service(settings, models, counters)
 
     @asynccontextmanager
@@ -87,7 +87,7 @@ def make_app(settings: ServerSettings, start: Start) -> Starlette:
     app = Starlette(
         routes=[
             Route(path, _served(endpoint, service), methods=[method])
-            for method, path, endpoint in _ROUTES
+            for method, path, endpoint in ROUTES
         ],
         middleware=middleware,
         exception_handlers={HTTPException: _refused},
