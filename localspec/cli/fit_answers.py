@@ -48,9 +48,13 @@ class Answer:
 
 
 def answer_question(name: str, question: Question, output: Output) -> Answer:
-    """Everything about `name`. Raises UsageError, BadModelFile, DownloadError, EngineError."""
+    """Everything about `name`.
+
+    Raises UsageError, BadModelFile, IncompatiblePair, DownloadError, EngineError.
+    """
     from localspec.catalog.load import load_catalog
     from localspec.cli.headers import find_pair
+    from localspec.ggufmeta.compatibility import require_pair
     from localspec.memory.fit import answer, estimator
     from localspec.memory.request import make_loads
     from localspec.paths import user_paths
@@ -58,6 +62,8 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
     paths = user_paths()
     output.status(f"reading the header of {name}")
     pair = find_pair(name, question.draft, load_catalog(paths), paths)
+    if pair.draft is not None:
+        require_pair(pair.target.header, pair.draft.header)
     draft_max = question.draft_max or pair.resolved.draft_max or DEFAULT_DRAFT_MAX
     options = replace(question.options, draft_max=draft_max)
     loads = make_loads(
@@ -65,6 +71,9 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
     )
     planner = estimator(question.machine, question.projector)
     plan, notes = None, list(pair.resolved.notes)
+    most = loads[0].architecture.n_ctx_train
+    if loads[0].n_ctx > most > 0:
+        notes.append(f"the model was trained on {most} tokens of context at most")
     if _wants_probe(question, pair):
         output.status(f"asking llama.cpp about {name}")
         try:
@@ -104,9 +113,12 @@ def make_machine(output: Output, *, vram: str, ram: str, unified: str, card: str
     output.status("asking llama.cpp for its devices")
     from localspec.engine.child import run_in_child
     from localspec.engine.inspection import inspect_library
+    from localspec.memory.calibration import default_calibration
+    from localspec.paths import user_paths
 
+    known = default_calibration(user_paths().cache).reserves()
     try:
-        return this_machine(run_in_child(inspect_library).devices)
+        return this_machine(run_in_child(inspect_library).devices, reserves=known)
     except EngineError as error:
         output.warn(f"{error.message}; counting host memory only", hint="localspec doctor")
         return this_machine(())
