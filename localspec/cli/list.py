@@ -108,7 +108,7 @@ def _show(
                 row.shown_method,
                 "?" if row.size is None else format_file_size(row.size),
                 _fits(headroom.get(row.id)),
-                row.disk_mark,
+                _disk(row),
                 f"{speedups[row.id]:.2f}x" if row.id in speedups else "-",
                 _what(row),
             )
@@ -137,6 +137,13 @@ def _what(row: Row) -> str:
     if row.pair is not None and row.pair.reported is not None:
         said.append(f"reported: {row.pair.reported.figure} ({row.pair.reported.source})")
     return "; ".join(said)
+
+
+def _disk(row: Row) -> str:
+    """`all`, `part, 0.5 GB`, or a dash."""
+    if row.disk_mark != "part":
+        return row.disk_mark
+    return f"part, {format_file_size(row.disk_use)}"
 
 
 def _fits(headroom: int | None) -> str:

@@ -66,8 +66,9 @@ def fetch_hub_file(
                 expected=expected,
                 found=found,
             )
-        partial.release()
+        partial.close()
         store.finish(partial.path, final, origin=str(source), sha256=expected, commit=remote.commit)
+        partial.forget()
         progress.start("done", remote.size, remote.size)
         return Fetched(final, remote.size, expected, transfer.downloaded, transfer.resumed)
 

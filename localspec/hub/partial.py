@@ -107,9 +107,8 @@ class PartialFile:
         for path in (self.path, self._state_path, self.whole_path):
             path.unlink(missing_ok=True)
 
-    def release(self) -> None:
-        """The bytes get their final name: only their state goes."""
-        self.close()
+    def forget(self) -> None:
+        """The bytes have got their final name: what they were bytes of is of no more use."""
         self._state_path.unlink(missing_ok=True)
 
     def _read_state(self) -> object:

@@ -118,11 +118,11 @@ def _missing(role: str, file: Missing, store: Store, client: HubClient) -> Itera
     for name in part_names(source.filename or ""):
         part = replace(source, filename=name, quant=None)
         final = store.path_for(part)
-        here = locate(CatalogModel(str(part), part), store, parts=False)
+        pinned = file.sha256 if name == source.filename else None
+        here = locate(CatalogModel(str(part), part, sha256=pinned), store, parts=False)
         if isinstance(here, LocalFile):
             yield _here(role, here, store)
             continue
-        pinned = file.sha256 if name == source.filename else None
         remote = _ask_file(part, client)
         if pinned and remote.sha256 and pinned != remote.sha256:
             raise DownloadError(

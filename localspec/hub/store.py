@@ -89,13 +89,24 @@ class Store:
         return record if unchanged else None
 
     def finish(self, partial: Path, final: Path, *, origin: str, sha256: str, commit: str) -> None:
-        """Give a verified file its final name, durably, and write its record."""
+        """Give a verified file its final name, durably, with its record."""
         final.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("rb") as file:
             os.fsync(file.fileno())
-        stat = partial.stat()
-        record = FileRecord(origin, sha256, stat.st_size, stat.st_mtime_ns, commit)
+        # The record first: without its file it says nothing, but a file without its record would
+        # be fetched again.
+        self._record_verified(partial, final, origin, sha256, commit)
         partial.replace(final)
+
+    def adopt(self, final: Path, *, origin: str, sha256: str) -> None:
+        """Record a file that lies under its final name and has just been verified there."""
+        self._record_verified(final, final, origin, sha256, "")
+
+    def _record_verified(
+        self, file: Path, final: Path, origin: str, sha256: str, commit: str
+    ) -> None:
+        stat = file.stat()
+        record = FileRecord(origin, sha256, stat.st_size, stat.st_mtime_ns, commit)
         self._write_record(final, record)
 
     def want(self, final: Path, pair_id: str) -> None:

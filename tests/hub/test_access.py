@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 
 import pytest
+from huggingface_hub import close_session
 
 from localspec.errors import DownloadError
 from tests.hub.conftest import TARGET_FILE, TARGET_REPO, World
@@ -112,3 +114,34 @@ def test_nothing_is_asked_but_what_the_pull_needs(world: World) -> None:
     world.pull()
     paths = {request.path for request in world.hub.log if request.server == "hub"}
     assert all("/resolve/" in path for path in paths)
+
+
+@pytest.fixture
+def _fresh_connections() -> Iterator[None]:
+    """Proxies are read when the first connection of a process is made."""
+    close_session()
+    yield
+    close_session()
+
+
+@pytest.mark.usefixtures("_fresh_connections")
+def test_the_users_proxy_is_used(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The fake Hub as a proxy: only it knows a host of this name.
+    monkeypatch.setenv("HTTP_PROXY", world.hub.endpoint)
+    monkeypatch.setenv("NO_PROXY", "localhost")
+    monkeypatch.setenv("HF_ENDPOINT", "http://hub.invalid")
+    assert world.pull()[0].path.read_bytes() == world.target
+    assert all(
+        request.path.startswith("http://hub.invalid/") for request in world.hub.requests("hub")
+    )
+
+
+@pytest.mark.usefixtures("_fresh_connections")
+def test_a_proxy_that_is_not_there_is_one_line(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY")
+    with pytest.raises(DownloadError, match="connection") as caught:
+        world.plan()
+    assert "proxy" in caught.value.hint

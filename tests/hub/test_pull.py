@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -158,3 +159,38 @@ def test_network_that_is_away_is_waited_for(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(HubClient, "endpoint", property(endpoint))
     patient = RetryPolicy(attempts=2, patient_attempts=50, base_s=0.01, longest_s=0.02)
     assert pull(plan, lambda _: None, policy=patient)[0].path.read_bytes() == world.target
+
+
+def test_a_file_without_a_record_is_verified_and_taken(world: World) -> None:
+    for planned, content in zip(world.plan().files, (world.target, world.draft), strict=True):
+        planned.path.parent.mkdir(parents=True)
+        planned.path.write_bytes(content)
+    assert [file.downloaded_bytes for file in world.pull()] == [0, 0]
+    assert world.hub.requests("storage") == []
+    assert world.resolve().missing == ()
+
+
+def test_a_wrong_file_without_a_record_is_replaced(world: World) -> None:
+    planned = world.plan().files[0]
+    planned.path.parent.mkdir(parents=True)
+    planned.path.write_bytes(bytes(len(world.target)))
+    assert world.pull()[0].path.read_bytes() == world.target
+
+
+def test_killed_before_the_rename_the_bytes_are_not_fetched_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = Path.replace
+
+    def killed(self: Path, target: Path) -> Path:
+        if target.name == TARGET_FILE:
+            raise KeyboardInterrupt
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        world.pull()
+    monkeypatch.undo()
+    monkeypatch.setenv("HF_ENDPOINT", world.hub.endpoint)
+    assert world.pull()[0].path.read_bytes() == world.target
+    assert world.hub.bytes_sent(world.sha256("target")) == len(world.target)
