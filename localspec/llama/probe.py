@@ -26,6 +26,7 @@ def run_probe(request: ProbeRequest) -> ProbeLog:
     log = NativeLog(keep=_KEEP)
     params = lib.llama_model_default_params()
     params.no_alloc = True
+    params.load_mtp = request.nextn
     params.load_mode = lib.LLAMA_LOAD_MODE_NONE
     params.n_gpu_layers = ALL_LAYERS if request.gpu_layers is None else request.gpu_layers
     if request.tensor_split:
@@ -53,6 +54,7 @@ def _context_params(request: ProbeRequest) -> lib.llama_context_params:
     params.n_outputs_max = min(request.n_outputs, params.n_batch)
     params.type_k = params.type_v = KV_TYPES[request.kv_type]
     params.flash_attn_type = FLASH_ATTENTION["on" if request.flash_attn else "off"]
+    params.ctx_type = lib.LLAMA_CONTEXT_TYPE_MTP if request.nextn else params.ctx_type
     params.swa_full = False
     params.kv_unified = True
     params.no_perf = True

@@ -15,9 +15,15 @@ from localspec.memory.request import ModelLoad
 def kv_bytes(load: ModelLoad, placement: Placement) -> tuple[int, ...]:
     """(n_devices,) K and V of every layer that has a cache of its own, on the layer's device."""
     found = [0] * (placement.host + 1)
-    for layer in load.architecture.layers:
-        if layer.is_nextn and not load.with_nextn:
-            continue
+    for layer in load.architecture.trunk:
+        found[placement.layers[layer.index]] += layer_kv_bytes(load, layer)
+    return tuple(found)
+
+
+def nextn_kv_bytes(load: ModelLoad, placement: Placement) -> tuple[int, ...]:
+    """(n_devices,) the same of the next-token-prediction blocks, in a context of their own."""
+    found = [0] * (placement.host + 1)
+    for layer in load.architecture.layers[load.architecture.n_layer :]:
         found[placement.layers[layer.index]] += layer_kv_bytes(load, layer)
     return tuple(found)
 

@@ -8,6 +8,7 @@ from localspec.ggufmeta.architecture import Architecture
 from localspec.memory.graph.allocator import buffer_sizes
 from localspec.memory.graph.builder import Batch, GraphUnknownError
 from localspec.memory.graph.model import build_graph
+from localspec.memory.graph.nextn import build_nextn_graph
 from localspec.memory.graph.splits import add_copies
 from localspec.memory.placement import Placement
 from localspec.memory.request import ModelLoad
@@ -34,6 +35,20 @@ def compute_bytes(load: ModelLoad, placement: Placement) -> tuple[int, ...]:
         busiest = min(device for device in (*placement.layers, placement.output))
         sizes[busiest] += copied
     return tuple(sizes)
+
+
+def nextn_compute_bytes(load: ModelLoad, placement: Placement) -> tuple[int, ...]:
+    """(n_devices,) the compute buffers of the next-token-prediction context."""
+    shapes = {tensor.name: tensor.shape for tensor in load.header.tensors}
+    batch, host = batch_of(load), placement.host
+    device = placement.layers[load.architecture.n_layer]
+    try:
+        graph = build_nextn_graph(load.architecture, shapes, batch, device, host)
+    except GraphUnknownError:
+        return _coarse(load.architecture, batch, (device,), host)
+    if host:
+        graph = add_copies(graph, host)
+    return tuple(buffer_sizes(graph, host + 1, _GPU_ALIGNMENT if host else _ALIGNMENT))
 
 
 def output_bytes(load: ModelLoad) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from localspec.memory.cache import kv_bytes, recurrent_bytes
-from localspec.memory.compute import compute_bytes, output_bytes
+from localspec.memory.cache import kv_bytes, nextn_kv_bytes, recurrent_bytes
+from localspec.memory.compute import compute_bytes, nextn_compute_bytes, output_bytes
 from localspec.memory.devices import Device, Machine
 from localspec.memory.placement import Placement, place
 from localspec.memory.request import ModelLoad
@@ -20,7 +20,7 @@ class Part:
     """One block of memory."""
 
     model: str
-    """`target`, `draft` or `projector`."""
+    """`target`, `draft`, `mtp` (a second context on the target's weights) or `projector`."""
     kind: str
     """One of KINDS."""
     bytes: int
@@ -118,6 +118,17 @@ def estimate(loads: Sequence[ModelLoad], machine: Machine, projector: int = 0) -
             for kind in KINDS
             for index, size in enumerate(found[kind])
         ]
+        if load.with_nextn and load.architecture.n_nextn:
+            second = {
+                "kv": nextn_kv_bytes(load, placement),
+                "compute": nextn_compute_bytes(load, placement),
+                "output": outputs,
+            }
+            parts += [
+                (index, Part("mtp", kind, size))
+                for kind, sizes in second.items()
+                for index, size in enumerate(sizes)
+            ]
     if projector:
         parts.append((0, Part("projector", "weights", projector)))
     return assemble(loads, placements, machine, parts, "estimate")

@@ -38,6 +38,8 @@ class ProbeRequest:
     gpu_layers: int | None
     rollback_rows: int
     tensor_split: tuple[float, ...] = ()
+    nextn: bool = False
+    """The second context of a model with next-token-prediction blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +150,8 @@ def _parts(
             by_kind[kind][_index(device, names)] += size
     # The log has one figure per cache; its layers tell which device holds how much of it.
     shares = [0] * count
-    for layer in load.architecture.layers:
-        if not layer.is_nextn or load.with_nextn:
-            shares[placement.layers[layer.index]] += layer_kv_bytes(load, layer)
+    for layer in load.architecture.trunk:
+        shares[placement.layers[layer.index]] += layer_kv_bytes(load, layer)
     total = sum(shares)
     for index, share in enumerate(shares):
         by_kind["kv"][index] = round(figures.kv * share / total) if total else 0

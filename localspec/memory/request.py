@@ -89,6 +89,8 @@ class LoadOptions:
     n_seq: int = 1
     experts_on_cpu: int = 0
     tensor_split: tuple[float, ...] = ()
+    with_nextn: bool = False
+    """Plan for the target's next-token-prediction blocks as drafter."""
 
 
 def make_loads(target: Header, draft: Header | None, options: LoadOptions) -> tuple[ModelLoad, ...]:
@@ -124,6 +126,7 @@ def make_loads(target: Header, draft: Header | None, options: LoadOptions) -> tu
             experts_on_cpu=options.experts_on_cpu,
             tensor_split=options.tensor_split,
             rollback_rows=min(options.draft_max, MAX_ROLLBACK_ROWS),
+            with_nextn=options.with_nextn and architecture.n_nextn > 0,
         )
     ]
     if draft is not None:

@@ -165,6 +165,21 @@ def test_file_that_llama_cpp_refuses_is_an_error_not_a_crash(tmp_path: Path) -> 
         probe([load], [broken], cpu(1 << 40), probe_in_child)
 
 
+@pytest.mark.parametrize("flash_attn", [True, False])
+def test_context_for_next_token_blocks(flash_attn: bool, tmp_path: Path) -> None:
+    path = write_ghost_of("qwen3.5-27b-nextn", tmp_path / "g.gguf")
+    options = LoadOptions(n_ctx=4096, with_nextn=True, flash_attn=flash_attn)
+    (load,) = make_loads(read_header(path), None, options)
+    (log,) = in_process([replace(request_for(load, path), nextn=True)])
+    figures = parse_log(log.lines)
+    plan = estimate([load], cpu(1 << 40))
+    second = {part.kind: part.bytes for part in plan.host.parts if part.model == "mtp"}
+    assert figures.unused == 0
+    assert plan.weights == log.tensor_bytes
+    assert abs(second["kv"] - figures.kv) <= ROUNDING
+    assert abs(second["compute"] - sum(figures.compute.values())) <= ROUNDING
+
+
 def test_request_carries_everything_the_estimate_knows(tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "a.gguf", "hybrid_rollback")
     (load,) = make_loads(read_header(path), None, LoadOptions(n_ctx=512, draft_max=5))
