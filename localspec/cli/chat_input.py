@@ -44,7 +44,6 @@ def terminal_reader(
         event.current_buffer.validate_and_handle()
 
     @keys.add("escape", "enter")
-    @keys.add("c-j")
     def new_line(event: Any) -> None:
         event.current_buffer.insert_text("\n")
 

@@ -243,6 +243,11 @@ async def test_enter_sends_and_alt_enter_starts_a_line(tmp_path: Path) -> None:
     assert "one" in history.read_text(encoding="utf-8")
 
 
+async def test_enter_typed_ahead_of_the_prompt_sends_too(tmp_path: Path) -> None:
+    # A terminal in its ordinary mode turns the Enter key into a line feed.
+    assert await typed_into_terminal("one\n", tmp_path / "h") == "one"
+
+
 async def test_former_inputs_come_back_with_the_up_key(tmp_path: Path) -> None:
     history = tmp_path / "history.txt"
     await typed_into_terminal("remember me\r", history)

@@ -1,4 +1,4 @@
-"""Bad models and bad prompts, through the real engine: one line, one hint, the right code."""
+"""`run` with the real engine: bad models and prompts, and answers that come out right."""
 
 from __future__ import annotations
 
@@ -177,3 +177,26 @@ def test_a_static_cache_is_built_from_text_and_used(
     )
     assert done.code == 0
     assert done.err_lines[0].startswith("warning: static.bin was made with the vocabulary")
+
+
+def test_a_draft_that_does_not_match_is_code_5_and_names_both_sizes(
+    program: Program, tiny: Path, tmp_path: Path
+) -> None:
+    other = write_tiny(tmp_path / "other.gguf", "llama", n_vocab=600)
+    done = program("run", tiny, "hi", "--draft", other, "--max-tokens", "4", "--threads", "1")
+    assert (done.code, done.out) == (5, "")
+    assert "600" in done.err_lines[0]
+    assert "320" in done.err_lines[0]
+
+
+def test_a_draft_model_by_path_drafts_and_changes_nothing(
+    program: Program, tiny: Path, tmp_path: Path
+) -> None:
+    draft = write_tiny(tmp_path / "draft.gguf", "llama", noise=0.02)
+    arguments = ("run", tiny, "hi", "--temp", "0", "--max-tokens", "24", "--threads", "1")
+    drafted = json.loads(program(*arguments, "--draft", draft, "--p-min", "0", "--json").out)
+    plain = json.loads(program(*arguments, "--draft", "none", "--json").out)
+    assert drafted["tokens"] == plain["tokens"]
+    assert drafted["speculation"]["by_drafter"]["model"]["drafted"] > 0
+    assert drafted["speculation"]["accepted"] > 0
+    assert plain["speculation"]["drafted"] == 0
