@@ -149,6 +149,8 @@ class Prefix:
         self.source = source
         self.data = bytearray()
         self.position = 0
+        self.strings = 0
+        """Strings in arrays so far: walking them is what takes a reader's time."""
         self._next = source.chunk
 
     def need(self, length: int, what: str) -> int:

@@ -26,8 +26,7 @@ SCALARS: dict[int, tuple[str, int]] = {
 """Struct code and width by GGUF value type (gguf.h, enum gguf_type)."""
 
 MAX_STRINGS = 1 << 20
-"""Strings in one array; four times the largest vocabulary seen."""
-MAX_SHOWN = 1 << 16
+"""Strings in the arrays of one header; the largest seen has 780,000 tokens and merges."""
 
 _U64 = struct.Struct("<Q")
 
@@ -110,7 +109,9 @@ def _read_array(prefix: Prefix, what: str) -> Array:
     if kind != STRING and kind not in SCALARS:
         raise BadModelFile(f"{prefix.source.name}: {what} is an array of unknown type {kind}")
     width = 8 if kind == STRING else SCALARS[kind][1]
-    if count * width > prefix.remaining or (kind == STRING and count > MAX_STRINGS):
+    if kind == STRING:
+        prefix.strings += count
+    if count * width > prefix.remaining or prefix.strings > MAX_STRINGS:
         raise BadModelFile(
             f"{prefix.source.name}: {what} claims {count} elements, "
             f"{prefix.remaining} bytes are left",

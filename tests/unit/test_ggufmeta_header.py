@@ -185,6 +185,14 @@ def test_huge_sparse_header_is_refused_before_it_is_read(tmp_path: Path) -> None
         read_header(path)
 
 
+def test_endless_empty_strings_are_not_walked() -> None:
+    """Two arrays of a million empty strings each: small on disk, long to walk."""
+    array = struct.pack("<IIQ", 9, 8, 1 << 20) + bytes(8 << 20)
+    data = header_bytes(keys=2, rest=string("a") + array + string("b") + array)
+    with pytest.raises(BadModelFile, match="'b' claims 1048576 elements"):
+        parse_header(BytesSource(data, "hostile"))
+
+
 def test_what_cannot_generate_is_refused(tmp_path: Path) -> None:
     for path, says in (
         (write_embedding_only(tmp_path / "e.gguf"), "embedding model"),
