@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Footer, Input
 
+from localspec.chats.export import figures_line
 from localspec.errors import EngineCrashed, LocalspecError
 from localspec.events import Answer, LoadProgress, Notice, PromptProgress, RoundDone, TextDelta
 from localspec.tui.backend.contract import Backend
@@ -296,17 +297,8 @@ class ChatScreen(BaseScreen):
         turn = self.session.answered(
             self._answer, running.text, running.thinking, running.drafted, self._thinking_s
         )
-        transcript = self.query_one(Transcript)
         if turn is not None:
-            # The same entries as when the conversation is opened again.
-            place = next(i for i, entry in enumerate(transcript.entries) if entry.turn == index)
-            name = self._loaded.name if self._loaded else self._model
-            folds = [entry.folded for entry in transcript.entries if isinstance(entry, Thought)]
-            entries = entries_of(index, turn, name)
-            for entry in entries:
-                if isinstance(entry, Thought) and folds:
-                    entry.folded = folds[-1]
-            transcript.replace_from(place, entries)
+            running.finish(figures_line(turn.figures))
             self._save()
         else:
             self._forget_entries(index)

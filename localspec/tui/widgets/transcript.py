@@ -59,6 +59,10 @@ class Transcript(ScrollView, can_focus=True):
         """Not to be changed from outside."""
         return self._entries
 
+    def lines(self) -> list[list[Strip]]:
+        """The lines of each entry; of one that is not rendered yet, one empty line."""
+        return self._strips
+
     @property
     def has_tint(self) -> bool:
         return self._tint
@@ -178,6 +182,9 @@ class Transcript(ScrollView, can_focus=True):
     def _follows(self) -> bool:
         return self._is_following or self._height <= self.size.height
 
+    def _go_to(self, line: int) -> None:
+        self.scroll_to(y=line, animate=False, immediate=True, force=True)
+
     def _end(self, index: int) -> int:
         return self._starts[index] + len(self._strips[index])
 
@@ -226,9 +233,7 @@ class Transcript(ScrollView, can_focus=True):
         self._layout_from(0)
         self._settle(follow)
         if not follow:
-            self.scroll_to(
-                y=self._starts[visible.start] + within, animate=False, immediate=True, force=True
-            )
+            self._go_to(self._starts[visible.start] + within)
 
     def _work(self) -> None:
         """Render some of what is stale, without moving what the user looks at."""
@@ -247,4 +252,4 @@ class Transcript(ScrollView, can_focus=True):
         self._layout_from(first)
         self._settle(follow)
         if not follow:
-            self.scroll_to(y=self._starts[top] + within, animate=False, immediate=True, force=True)
+            self._go_to(self._starts[top] + within)
