@@ -10,7 +10,7 @@ from localspec.units import format_file_size
 
 if TYPE_CHECKING:
     from localspec.catalog.load import Catalog
-    from localspec.hub.drafts import DraftCandidate
+    from localspec.hub.draft_candidates import DraftCandidate
     from localspec.paths import Paths
 
 

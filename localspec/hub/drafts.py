@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,14 @@ from localspec.errors import BadModelFile, DownloadError
 from localspec.ggufmeta.compatibility import check_pair, explain
 from localspec.ggufmeta.header import Header, read_header
 from localspec.hub.client import HubClient, is_offline
+from localspec.hub.draft_candidates import (
+    GOOD_RATIO,
+    DraftCandidate,
+    DraftSearch,
+    family_of,
+    parameters_of,
+    rank,
+)
 from localspec.hub.headers import HeaderCache
 from localspec.hub.local_models import LocalModel, local_models, models_below
 from localspec.hub.quants import choose, variants
@@ -21,51 +28,9 @@ from localspec.hub.resolve import LocalFile, Missing, ResolvedPair, locate
 from localspec.hub.store import Store
 from localspec.paths import Paths
 
-GOOD_RATIO = 0.2
-"""A draft of at most a fifth of the target's size is about five times faster: what pays."""
 _LARGEST_RATIO = 0.6
 """Beyond that a draft costs more than it can win."""
-_SIZE_IN_NAME = re.compile(
-    r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)\s?([bm])(?![A-Za-z0-9])", re.IGNORECASE
-)
 _MOST_ON_THE_HUB = 5
-
-
-@dataclass(frozen=True, slots=True)
-class DraftCandidate:
-    """One model or head that could draft."""
-
-    name: str
-    """What `--draft` or `pair add` may be given."""
-    method: str
-    """`draft` for a model; `mtp`, `eagle3`, `dflash`, `dspark` for a head of the target."""
-    found: str
-    """`disk`, `catalogue`, `repository` or `Hub`."""
-    on_disk: bool
-    size: int | None
-    """Bytes; None when nobody said."""
-    ratio: float | None
-    """Size over the target's; None when one of them is not known."""
-    vocabulary: str
-    """`identical`, `compatible`, or `unchecked` where no header could be read."""
-    measured_speedup: float | None = None
-    """Of a pair with this draft on this machine; None when `bench` has none."""
-
-    @property
-    def small_enough(self) -> bool:
-        return self.ratio is not None and self.ratio <= GOOD_RATIO
-
-
-@dataclass(frozen=True, slots=True)
-class DraftSearch:
-    """What a search found."""
-
-    target: str
-    candidates: tuple[DraftCandidate, ...]
-    """Best first: measured ones by what they won, then those of a fifth or less, smallest first."""
-    refused: tuple[tuple[str, str], ...] = ()
-    """Near candidates whose vocabulary does not fit, with the reason."""
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -105,19 +70,9 @@ def find_drafts(
             _from_hub(finding, resolved, online)
         except DownloadError as error:
             finding.notes.append(f"the Hub was not asked to the end: {error.message}")
-    ranked = sorted(finding.candidates.values(), key=_rank)
+    ranked = sorted(finding.candidates.values(), key=rank)
     return DraftSearch(
         resolved.id, tuple(ranked), tuple(finding.refused.items()), tuple(finding.notes)
-    )
-
-
-def _rank(candidate: DraftCandidate) -> tuple[float, bool, bool, float, str]:
-    return (
-        -(candidate.measured_speedup or 0.0),
-        candidate.method != "draft",
-        not candidate.small_enough,
-        candidate.ratio if candidate.ratio is not None else 1.0,
-        candidate.name,
     )
 
 
@@ -148,12 +103,12 @@ def _from_catalogue(
     client: HubClient | None,
 ) -> None:
     """Drafts of pairs with this target, and of pairs whose target is of the same family."""
-    family = _family(resolved.target.name)
+    family = family_of(resolved.target.name)
     for pair in catalog.pairs.values():
         if pair.draft is None:
             continue
         same = pair.target.source == resolved.target.source
-        if not same and (pair.method != "draft" or _family(pair.target.shown) != family):
+        if not same and (pair.method != "draft" or family_of(pair.target.shown) != family):
             continue
         located = locate(pair.draft, store)
         if located.source == resolved.target.source:
@@ -209,13 +164,13 @@ def _from_repository(finding: _Finding, resolved: ResolvedPair, client: HubClien
 
 def _from_hub(finding: _Finding, resolved: ResolvedPair, client: HubClient) -> None:
     """Small models of the same family, most downloaded first."""
-    family = _family(resolved.target.name)
-    target_parameters = _parameters(resolved.target.name)
+    family = family_of(resolved.target.name)
+    target_parameters = parameters_of(resolved.target.name)
     if not family or target_parameters is None:
         return
     tried = 0
     for repo in client.search(family, limit=60):
-        parameters = _parameters(repo.rsplit("/", 1)[-1])
+        parameters = parameters_of(repo.rsplit("/", 1)[-1])
         if parameters is None or parameters > GOOD_RATIO * target_parameters:
             continue
         if tried == _MOST_ON_THE_HUB:
@@ -305,21 +260,3 @@ def _sizes_near(finding: _Finding, n_vocab: int) -> bool:
     header = finding.target_header
     tokens = header.array("tokenizer.ggml.tokens") if header is not None else None
     return tokens is not None and abs(tokens.count - n_vocab) <= 128
-
-
-def _family(name: str) -> str:
-    """`qwen3` of `Qwen_Qwen3-32B-Q4_K_M`: what the names of one vocabulary have in common."""
-    stem = name.rsplit("/", 1)[-1]
-    stem = stem.split("_", 1)[1] if re.match(r"[A-Za-z]+_[A-Za-z]", stem) else stem
-    match = re.match(r"(?:Meta-)?([A-Za-z]+[\d.]*(?:-?\d+(?:\.\d+)?(?![\dBbMm.]))?)", stem)
-    family = match[1].lower().rstrip(".-") if match else ""
-    # Llama 3 to 3.3 share one vocabulary; Qwen3 and Qwen3.5 do not.
-    return re.sub(r"^llama-3\.\d$", "llama-3", family)
-
-
-def _parameters(name: str) -> float | None:
-    """Parameters that a name tells: `0.6B`, `270m`."""
-    found = _SIZE_IN_NAME.search(name.replace("_", " ").replace("-", " "))
-    if found is None:
-        return None
-    return float(found[1]) * (1e9 if found[2].lower() == "b" else 1e6)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from localspec.hub.client import HubClient
-from localspec.hub.drafts import DraftSearch, find_drafts
+from localspec.hub.draft_candidates import DraftSearch
+from localspec.hub.drafts import find_drafts
 from localspec.hub.failures import RetryPolicy
 from tests.hub.conftest import World, catalog_of
 from tests.support.tiny_gguf import write_tiny
