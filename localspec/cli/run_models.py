@@ -37,7 +37,7 @@ def prepare_models(name: str, draft: DraftChoice, output: Output, paths: Paths) 
 
     catalog = load_catalog(paths)
     resolved = resolve(name, catalog, paths)
-    for note in resolved.notes:
+    for note in _notes(resolved):
         output.note(note)
     if draft.model is not None:
         own = resolve(draft.model, catalog, paths)
@@ -46,6 +46,15 @@ def prepare_models(name: str, draft: DraftChoice, output: Output, paths: Paths) 
         resolved = replace(resolved, draft=None)
     target, draft_path = _fetch_missing(resolved, output)
     return ReadyModels(resolved.id, target, draft_path, resolved.draft_max, resolved.p_min)
+
+
+def _notes(resolved: ResolvedPair) -> tuple[str, ...]:
+    """What to say before running: all that is known about a model that is new here; later only
+    that its drafter is not built yet."""
+    if resolved.missing:
+        return resolved.notes
+    built = resolved.pair is None or resolved.pair.built
+    return () if built else resolved.notes[:1]
 
 
 def _fetch_missing(resolved: ResolvedPair, output: Output) -> tuple[Path, Path | None]:

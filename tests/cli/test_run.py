@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from localspec.engine.settings import ChatMessage
 from localspec.errors import EngineCrashed
-from localspec.events import Notice
+from localspec.events import DownloadProgress, Notice
+from localspec.hub.pull import PulledFile, PullPlan
 from tests.cli.conftest import Program
 from tests.support.fake_engine import TEXT, FakeEngine
 
@@ -229,3 +231,16 @@ def test_a_missing_model_is_not_pulled_without_consent(program: Program, fake_en
     assert "smollm2-135m is not here yet" in done.err
     assert "localspec pull smollm2-135m" in done.err
     assert fake_engine.started == []
+
+
+def test_a_missing_model_is_pulled_with_consent_and_stdout_stays_one_document(
+    program: Program, fake_engine: Fake, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pull(plan: PullPlan, on_event: Callable[[DownloadProgress], None]) -> list[PulledFile]:
+        on_event(DownloadProgress("target", "m.gguf", 5, 10, 1.0, "downloading"))
+        return [PulledFile("target", tiny, 10, "abc", 10, False)]
+
+    monkeypatch.setattr("localspec.hub.pull.pull", pull)
+    done = program("run", "smollm2-135m", "hi", "--yes", "--json")
+    assert (done.code, json.loads(done.out)["model"]) == (0, "smollm2-135m")
+    assert fake_engine.started[0].settings.target.path == tiny
