@@ -10,11 +10,8 @@ from typing import Any, TypeVar
 import jinja2
 from jinja2.exceptions import SecurityError
 
-from localspec.engine.chat_template_sandbox import (
-    LimitReached,
-    RaisedByTemplate,
-    TemplateEnvironment,
-)
+from localspec.engine.chat_template_limits import LimitReached
+from localspec.engine.chat_template_sandbox import RaisedByTemplate, TemplateEnvironment
 from localspec.engine.settings import ChatMessage
 from localspec.errors import TemplateError
 from localspec.events import Notice

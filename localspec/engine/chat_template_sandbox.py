@@ -8,13 +8,9 @@ What passes all of that still runs in the engine's process, which may die withou
 
 from __future__ import annotations
 
-import ctypes
 import json
-import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from datetime import datetime
-from types import TracebackType
 from typing import Any
 
 import jinja2
@@ -28,107 +24,26 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
+from localspec.engine.chat_template_limits import (
+    SECONDS,
+    Budget,
+    Deadline,
+    LimitReached,
+    OutOfTime,
+    refuse_wide_format,
+)
+
 MAX_SOURCE = 1_000_000
 """Characters of a template; the longest in the wild has some 40,000."""
-_MAX_ITEMS = 1_000_000
-"""Length of any one string or list that an operator or filter makes."""
-_SECONDS = 5.0
-_BASE_STEPS = 1_000_000
-_BASE_CHARACTERS = 4_000_000
 
 # No template can write a name with a blank in it.
 _STEPS_FILTER = "localspec steps"
 _SIZE_FILTER = "localspec size"
-_WIDE_FORMAT = re.compile(r"\d{6,}|%[-+ #0]*\*|%[^a-zA-Z%]*\.\*")
 _DROPPED_FILTERS = ("center", "pprint", "random", "urlize", "wordwrap", "xmlattr")
 
 
 class RaisedByTemplate(Exception):
     """The template called `raise_exception`."""
-
-
-class LimitReached(Exception):
-    """The template did more than any honest one does."""
-
-
-class _OutOfTime(BaseException):
-    """Thrown into the rendering thread; no `except Exception` on the way may stop it."""
-
-
-class Budget:
-    """What one rendering may still do."""
-
-    def __init__(self, input_characters: int) -> None:
-        self.steps = _BASE_STEPS + 4 * input_characters
-        self.characters = _BASE_CHARACTERS + 16 * input_characters
-        self._largest = _MAX_ITEMS + 4 * input_characters
-
-    def step(self, characters: int = 0) -> None:
-        self.steps -= 1
-        if self.steps < 0:
-            raise LimitReached("it loops without end")
-        self.emit(characters)
-
-    def emit(self, characters: int) -> None:
-        self.characters -= characters
-        if self.characters < 0:
-            raise LimitReached("its output is far larger than the conversation")
-
-    def measure(self, count: int) -> None:
-        """Refuse to make a string or list of `count` items where that is enormous."""
-        if count > self._largest:
-            raise LimitReached("it asks for an enormous string")
-
-    def measure_method(self, owner: str, method: str, arguments: tuple[Any, ...]) -> None:
-        """Refuse a string method that would make an enormous string."""
-        if method == "replace" and len(arguments) > 1:
-            old, new = str(arguments[0]), str(arguments[1])
-            self.measure(len(owner) + owner.count(old) * max(0, len(new) - len(old)))
-        elif method == "join" and arguments and isinstance(arguments[0], list | tuple):
-            items = arguments[0]
-            self.measure(sum(len(str(item)) for item in items) + len(owner) * len(items))
-        elif method in ("ljust", "rjust", "center", "zfill", "expandtabs"):
-            width = sum(abs(argument) for argument in arguments if isinstance(argument, int))
-            self.measure(width * max(1, owner.count("\t")))
-        elif method in ("format", "format_map"):
-            _refuse_wide_format(owner)
-
-
-class Deadline:
-    """Throws an exception into the thread that entered it, once the time is up."""
-
-    def __init__(self, seconds: float = _SECONDS) -> None:
-        self._lock = threading.Lock()
-        self._finished = False
-        self._fired = False
-        self._timer = threading.Timer(seconds, self._fire)
-        self._timer.daemon = True
-
-    def __enter__(self) -> None:
-        self._thread = threading.get_ident()
-        self._timer.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._lock:
-            self._finished = True
-        self._timer.cancel()
-        if self._fired and kind is not _OutOfTime:
-            # Thrown but not yet arrived: wait for it here, not somewhere in the caller.
-            for _ in range(100_000):
-                pass
-
-    def _fire(self) -> None:
-        with self._lock:
-            if not self._finished:
-                self._fired = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(_OutOfTime)
-                )
 
 
 class GenerationTag(Extension):
@@ -198,7 +113,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         variables: Mapping[str, Any],
         size: int,
         *,
-        seconds: float = _SECONDS,
+        seconds: float = SECONDS,
     ) -> str:
         """What `template` writes. size: characters of the conversation, for the limits.
 
@@ -208,7 +123,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         try:
             with Deadline(seconds):
                 return template.render(variables)
-        except _OutOfTime:
+        except OutOfTime:
             raise LimitReached(f"it did not finish in {seconds:g} seconds") from None
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -230,7 +145,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         elif operator == "+" and isinstance(left, Sized) and isinstance(right, Sized):
             measure(len(left) + len(right))
         elif operator == "%" and isinstance(left, str):
-            _refuse_wide_format(left)
+            refuse_wide_format(left)
         return super().call_binop(context, operator, left, right)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -317,7 +232,7 @@ def _measured_replace(
 
 
 def _measured_format(value: str, *args: Any, **kwargs: Any) -> str:
-    _refuse_wide_format(value)
+    refuse_wide_format(value)
     return value % (kwargs or args)
 
 
@@ -328,11 +243,6 @@ def _measured_indent(
     one = width if isinstance(width, int) else len(width)
     _budget(context).measure(len(s) + one * (s.count("\n") + 1))
     return indent(s, width, first, blank)
-
-
-def _refuse_wide_format(text: str) -> None:
-    if _WIDE_FORMAT.search(text):
-        raise LimitReached("it asks for an enormous string")
 
 
 def _bits(number: Any) -> int:

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from localspec.engine.chat_template import ChatTemplate
-from localspec.engine.chat_template_sandbox import Deadline, LimitReached, TemplateEnvironment
+from localspec.engine.chat_template_limits import Deadline, LimitReached
+from localspec.engine.chat_template_sandbox import TemplateEnvironment
 from localspec.engine.settings import ChatMessage
 from localspec.errors import TemplateError
 
