@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +15,7 @@ from localspec.cli.output import Output
 
 if TYPE_CHECKING:
     from localspec.cli.fit_answers import Question
+    from localspec.errors import LocalspecError
 
 _IMAGINE = "Another machine"
 
@@ -163,12 +167,16 @@ def _table(names: list[str] | None, question: Question, output: Output) -> int:
     wanted = names or [pair.id for pair in load_catalog(user_paths()).pairs.values()]
     answers: list[Answer | tuple[str, str]] = []
     errors: list[LocalspecError] = []
-    for name in wanted:
-        try:
-            answers.append(answer_question(name, question, output))
-        except LocalspecError as error:
-            errors.append(error)
-            answers.append((name, error.message))
+    with contextlib.ExitStack() as stack:
+        for name in wanted:
+            try:
+                answers.append(answer_question(name, question, output))
+            except LocalspecError as error:
+                errors.append(error)
+                answers.append((name, _short(error)))
+                if _is_away(error):
+                    # The network is away: the other rows need not wait for it too.
+                    stack.enter_context(_offline())
     output.clear_status()
     output.document(
         [
@@ -181,3 +189,32 @@ def _table(names: list[str] | None, question: Question, output: Output) -> int:
         return errors[0].exit_code
     fits = all(isinstance(found, tuple) or found.fit.plan.fits for found in answers)
     return 0 if fits or names is None else DoesNotFit.exit_code
+
+
+def _is_away(error: LocalspecError) -> bool:
+    """Whether the Hub could not be reached at all."""
+    from localspec.errors import DownloadError
+
+    status = error.fields.get("status", 0)
+    return isinstance(error, DownloadError) and status is None and "reason" not in error.fields
+
+
+def _short(error: LocalspecError) -> str:
+    """A reason that goes into a column."""
+    if _is_away(error) or error.fields.get("reason") == "offline":
+        return "not here, and the Hub is out of reach"
+    return error.message
+
+
+@contextlib.contextmanager
+def _offline() -> Iterator[None]:
+    """Nobody asks the Hub until this ends."""
+    before = os.environ.get("HF_HUB_OFFLINE")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["HF_HUB_OFFLINE"]
+        else:
+            os.environ["HF_HUB_OFFLINE"] = before

@@ -182,6 +182,7 @@ def _smaller_files(pair: FoundPair) -> list[SmallerFile]:
     """Smaller quantisations of the target's repository, as far as the Hub tells."""
     from localspec.catalog.entries import HubSource
     from localspec.hub.client import HubClient
+    from localspec.hub.failures import RetryPolicy
     from localspec.hub.remote_header import other_quants
     from localspec.memory.fit import SmallerFile
 
@@ -190,7 +191,7 @@ def _smaller_files(pair: FoundPair) -> list[SmallerFile]:
         return []
     size = pair.target.header.tensor_bytes
     try:
-        others = other_quants(source, HubClient())
+        others = other_quants(source, HubClient(RetryPolicy(attempts=1, patient_attempts=1)))
     except DownloadError:
         # Suggestions are a courtesy; the answer stands without them.
         return []

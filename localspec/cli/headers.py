@@ -91,7 +91,10 @@ def find_header(file: LocalFile | Missing, paths: Paths) -> FoundHeader:
             hint=f"localspec pull {file.source}",
         )
     from localspec.hub.client import HubClient
+    from localspec.hub.failures import RetryPolicy
     from localspec.hub.remote_header import fetch_header
 
-    remote = fetch_header(file.source, HubClient(), paths.cache)
+    # A pull waits for a network that comes back; a question wants its answer now.
+    quick = RetryPolicy(attempts=2, patient_attempts=1, base_s=0.5, longest_asked_s=5.0)
+    remote = fetch_header(file.source, HubClient(quick), paths.cache)
     return FoundHeader(remote.header, None, remote.data, remote.source)

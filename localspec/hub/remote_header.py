@@ -33,28 +33,37 @@ class RemoteHeader:
 def fetch_header(source: HubSource, client: HubClient, cache: Path | None = None) -> RemoteHeader:
     """The header of the model at `source`, all its parts.
 
-    cache: folder that keeps headers by the etag of their file, for the next time.
+    cache: folder that keeps headers for the next time, and for when the Hub is out of reach.
     Raises DownloadError, and BadModelFile for what is not GGUF.
     """
     if source.filename is None:
         source = name_file(source, client)
     headers, data, fetched = [], [], 0
     for name in part_names(source.filename or ""):
-        part = replace(source, filename=name)
-        remote = client.file(part)
-        kept = _kept(cache, remote)
-        if kept is None:
-            header, beginning, came = _read(remote, client)
-            fetched += came
-            _keep(cache, remote, beginning)
-        else:
-            beginning = kept
-            header = parse_header(BytesSource(kept, str(part), remote.size))
+        header, beginning, came = _one(replace(source, filename=name), client, cache)
         headers.append(header)
         data.append(beginning)
+        fetched += came
     first = headers[0]
     joined = join_headers(first, headers[1:]) if len(headers) > 1 else first
     return RemoteHeader(source, joined, tuple(data), fetched)
+
+
+def _one(source: HubSource, client: HubClient, cache: Path | None) -> tuple[Header, bytes, int]:
+    """Header of one file, the bytes it takes, and how many came over the network."""
+    try:
+        remote = client.file(source)
+    except DownloadError as error:
+        kept = _kept_without_asking(cache, source)
+        if kept is None or error.fields.get("status") is not None:
+            raise
+        return parse_header(BytesSource(kept[0], str(source), kept[1])), kept[0], 0
+    beginning = _kept(cache, remote)
+    if beginning is not None:
+        return parse_header(BytesSource(beginning, str(source), remote.size)), beginning, 0
+    header, beginning, came = _read(remote, client)
+    _keep(cache, remote, beginning)
+    return header, beginning, came
 
 
 def name_file(source: HubSource, client: HubClient) -> HubSource:
@@ -121,9 +130,17 @@ def _read(remote: RemoteFile, client: HubClient) -> tuple[Header, bytes, int]:
             client.pause_after(error, failures, remote.source)
 
 
+def _folder(cache: Path) -> Path:
+    return cache / "headers"
+
+
+def _stem(source: HubSource) -> str:
+    return hashlib.sha256(str(source).encode()).hexdigest()[:24]
+
+
 def _path(cache: Path, remote: RemoteFile) -> Path:
-    key = f"{remote.etag} {remote.size}".encode()
-    return cache / "headers" / f"{hashlib.sha256(key).hexdigest()[:32]}.gguf-header"
+    etag = hashlib.sha256(remote.etag.encode()).hexdigest()[:16]
+    return _folder(cache) / f"{_stem(remote.source)}-{etag}-{remote.size}.gguf-header"
 
 
 def _kept(cache: Path | None, remote: RemoteFile) -> bytes | None:
@@ -132,6 +149,23 @@ def _kept(cache: Path | None, remote: RemoteFile) -> bytes | None:
     try:
         return _path(cache, remote).read_bytes()
     except OSError:
+        return None
+
+
+def _kept_without_asking(cache: Path | None, source: HubSource) -> tuple[bytes, int] | None:
+    """The newest header kept of `source`, and the size of its file; for when the Hub is away."""
+    if cache is None:
+        return None
+    try:
+        found = [
+            (path.stat().st_mtime, path)
+            for path in _folder(cache).glob(f"{_stem(source)}-*.gguf-header")
+        ]
+        if not found:
+            return None
+        path = max(found)[1]
+        return path.read_bytes(), int(path.name.split(".")[0].rsplit("-", 1)[1])
+    except (OSError, ValueError):
         return None
 
 

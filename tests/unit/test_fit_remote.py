@@ -76,6 +76,17 @@ def test_second_time_nothing_is_fetched(hub: FakeHub, large: Path, tmp_path: Pat
     assert again.data == first.data
 
 
+def test_kept_header_serves_when_the_hub_is_away(
+    hub: FakeHub, large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = fetch_header(HubSource(REPO, FILE), client(), tmp_path / "cache")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    again = fetch_header(HubSource(REPO, FILE), client(), tmp_path / "cache")
+    assert again.header.tensors == first.header.tensors
+    with pytest.raises(DownloadError):
+        fetch_header(HubSource(REPO, "R1-7B-Q2_K.gguf"), client(), tmp_path / "cache")
+
+
 def test_broken_connection_is_tried_again(hub: FakeHub, large: Path) -> None:
     hub.fault(FILE, Fault(drop_after=100_000))
     found = fetch_header(HubSource(REPO, FILE), client())
@@ -122,3 +133,15 @@ def test_fit_answers_for_a_model_that_is_not_here(
     changes = [suggestion["change"] for suggestion in found["suggestions"]]
     assert f"{REPO}:Q2_K" in changes
     assert sent(hub) < 12 * MB
+
+
+def test_table_goes_on_after_a_row_that_has_no_answer(
+    hub: FakeHub, large: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny = write_tiny(tmp_path / "tiny.gguf", "llama")
+    code = run_program(["fit", str(tiny), f"{REPO}:Q9_9", "--vram", "4GiB", "--json"])
+    rows = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert rows[0]["fits"] is True
+    assert rows[1]["id"] == f"{REPO}:Q9_9"
+    assert "names no GGUF file" in rows[1]["error"]
