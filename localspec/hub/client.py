@@ -107,12 +107,17 @@ class HubClient:
             source=source,
             size=found.size,
             etag=found.etag,
-            sha256=found.etag.lower() if _is_sha256(found.etag) else None,
+            sha256=found.etag.lower() if _is_sha256(found.etag) else self._listed(source),
             commit=found.commit_hash,
             url=location,
             same_host=_origin(location) == _origin(url),
             xet=found.xet_file_data,
         )
+
+    def _listed(self, source: HubSource) -> str | None:
+        """The sha256 in the listing of the repository, for mirrors that answer with other etags."""
+        files = self._repository_once(source.repo, source.revision).files
+        return next((file.sha256 for file in files if file.path == source.filename), None)
 
     @contextlib.contextmanager
     def stream(self, file: RemoteFile, offset: int) -> Iterator[tuple[httpx2.Response, int]]:
@@ -137,30 +142,29 @@ class HubClient:
     def repository(self, repo: str, revision: str | None = None) -> Repository:
         """The listing of a repository with sizes and hashes."""
         source = HubSource(repo, revision=revision)
+        return self._patiently(source, lambda: self._repository_once(repo, revision))
 
-        def ask() -> Repository:
-            from huggingface_hub import HfApi
-            from huggingface_hub.errors import OfflineModeIsEnabled
+    def _repository_once(self, repo: str, revision: str | None) -> Repository:
+        from huggingface_hub import HfApi
+        from huggingface_hub.errors import OfflineModeIsEnabled
 
-            _prepare_library()
-            if is_offline():
-                raise OfflineModeIsEnabled("offline mode is on")
-            api = HfApi(endpoint=self.endpoint, library_name="localspec")
-            info = api.model_info(repo, revision=revision, files_metadata=True, timeout=_timeout())
-            files = tuple(
-                RepoFile(
-                    file.rfilename,
-                    file.lfs.size if file.lfs else file.size,
-                    file.lfs.sha256 if file.lfs else None,
-                )
-                for file in info.siblings or ()
+        _prepare_library()
+        if is_offline():
+            raise OfflineModeIsEnabled("offline mode is on")
+        api = HfApi(endpoint=self.endpoint, library_name="localspec")
+        info = api.model_info(repo, revision=revision, files_metadata=True, timeout=_timeout())
+        files = tuple(
+            RepoFile(
+                file.rfilename,
+                file.lfs.size if file.lfs else file.size,
+                file.lfs.sha256 if file.lfs else None,
             )
-            licenses = [tag[8:] for tag in info.tags or () if tag.startswith("license:")]
-            return Repository(
-                info.id, info.sha or "", files, bool(info.gated), licenses[0] if licenses else ""
-            )
-
-        return self._patiently(source, ask)
+            for file in info.siblings or ()
+        )
+        licenses = [tag[8:] for tag in info.tags or () if tag.startswith("license:")]
+        return Repository(
+            info.id, info.sha or "", files, bool(info.gated), licenses[0] if licenses else ""
+        )
 
     def search(self, text: str, *, author: str | None = None, limit: int = 20) -> list[str]:
         """Repositories with GGUF files whose name has `text`, most downloaded first.

@@ -13,7 +13,7 @@ from localspec.hub.control import Cancelled, PullControl
 from localspec.hub.failures import RetryPolicy
 from localspec.hub.pull import plan_pull, pull
 from localspec.hub.resolve import LocalFile
-from tests.hub.conftest import DRAFT_FILE, FAST, TARGET_FILE, World
+from tests.hub.conftest import DRAFT_FILE, FAST, TARGET_FILE, TARGET_REPO, World
 
 
 def test_both_files_arrive_verified_under_their_final_names(world: World) -> None:
@@ -194,3 +194,11 @@ def test_killed_before_the_rename_the_bytes_are_not_fetched_again(
     monkeypatch.setenv("HF_ENDPOINT", world.hub.endpoint)
     assert world.pull()[0].path.read_bytes() == world.target
     assert world.hub.bytes_sent(world.sha256("target")) == len(world.target)
+
+
+def test_a_mirror_whose_etags_are_no_hashes_is_verified_by_the_listing(world: World) -> None:
+    world.hub.hashes_as_etags = False
+    name = f"{TARGET_REPO}/{TARGET_FILE}"
+    pulled = world.pull(name)
+    assert pulled[0].sha256 == world.sha256("target")
+    assert pulled[0].path.read_bytes() == world.target

@@ -42,6 +42,8 @@ class FakeHub:
         """For each file name, one for each GET of its bytes, in order."""
         self.xet = False
         """Whether every file has a Xet address too; there is no Xet server behind it."""
+        self.hashes_as_etags = True
+        """Whether an etag is the sha256 of its file, as on the real Hub; some mirrors differ."""
         self.rate: float | None = None
         """Bytes per second of each body; None as fast as it goes."""
         self.log: list[Request] = []
@@ -254,12 +256,15 @@ class _HubHandler(_Handler):
             (xet if self.hub.xet else {})
             | {
                 "X-Repo-Commit": repo.commit,
-                "X-Linked-Etag": f'"{file.sha256}"',
+                "X-Linked-Etag": f'"{self._etag(file)}"',
                 "X-Linked-Size": str(file.size),
                 "ETag": f'"{file.sha256[:32]}"',
                 "Location": f"{self.hub.storage}/{name}/{repo.commit}/{filename}",
             },
         )
+
+    def _etag(self, file: HubFile) -> str:
+        return file.sha256 if self.hub.hashes_as_etags else file.sha256[:20]
 
 
 class _StorageHandler(_Handler):
