@@ -82,3 +82,22 @@ def test_killed_at_random_moments_the_files_are_right(hub: FakeHub, paths: Paths
         # What was on its way inside the kernel when the process died is lost.
         assert hub.bytes_sent(file.sha256) <= 2 * file.size
         assert hub.most_repeated(file.sha256) <= 3
+
+
+def test_ctrl_c_ends_it_at_once_with_130_and_keeps_what_arrived(hub: FakeHub, paths: Paths) -> None:
+    content = random.Random(0).randbytes(TARGET_BYTES)
+    hub.add(REPO, {"target-Q4_K_M.gguf": content, "draft-Q4_K_M.gguf": content[:DRAFT_BYTES]})
+    paths.config.mkdir(parents=True)
+    paths.user_catalog.write_text(CATALOG, encoding="utf-8")
+    hub.rate = 4_000_000
+    client = _start(paths)
+    while not hub.requests("storage"):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    client.send_signal(signal.SIGINT)
+    _, stderr = client.communicate(timeout=20)
+    assert client.returncode == 130
+    assert stderr.decode().count("error:") == 1
+    assert "Traceback" not in stderr.decode()
+    partials = list((paths.models / ".partial").rglob("*.gguf"))
+    assert sum(path.stat().st_size for path in partials) > 0
