@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localspec.decoding.ngram_index import common_prefix
+from localspec.decoding.prefix import common_prefix
 from localspec.decoding.protocols import NO_DRAFT, Draft, DraftModel
 from localspec.errors import EngineError
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from localspec.decoding.prefix import common_prefix
+
 LENGTHS = (1, 2, 3, 4, 6, 9, 14)
 """Lengths of the indexed n-grams; a match between two of them is found as the shorter one."""
 
@@ -109,15 +111,3 @@ class NgramIndex:
             if self._previous[level][-1]:
                 return level
         return -1
-
-
-def common_prefix(held: Sequence[int], wanted: Sequence[int]) -> int:
-    """How many tokens two sequences share from their start."""
-    length = min(len(held), len(wanted))
-    # Whole slices compare at the speed of C, which is the usual case: the conversation went on.
-    if list(held[:length]) == list(wanted[:length]):
-        return length
-    for position in range(length):
-        if held[position] != wanted[position]:
-            return position
-    return length

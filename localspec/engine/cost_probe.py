@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from time import perf_counter
 
-from localspec.llama.context import Context, Outputs
+from localspec.llama.batch import Outputs
+from localspec.llama.context import Context
 
 _REPEATS = 3
 _BUDGET_S = 1.5

@@ -17,8 +17,9 @@ from localspec.engine.text_stream import TextStream
 from localspec.engine.thinking import ThinkingSplitter, opened_by
 from localspec.errors import Cancelled, PromptTooLong
 from localspec.events import Answer, PromptProgress, RoundDone, TextDelta, TextSpan, Timings
+from localspec.llama.batch import Outputs
 from localspec.llama.cancel import CancelFlag
-from localspec.llama.context import Context, Outputs
+from localspec.llama.context import Context
 from localspec.llama.sampler import Sampler
 
 _TELL_EVERY_S = 0.03

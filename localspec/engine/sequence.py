@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from localspec.llama.context import Context, Outputs
+from localspec.llama.batch import Outputs
+from localspec.llama.context import Context
 from localspec.llama.sampler import Sampler
 
 

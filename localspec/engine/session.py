@@ -24,9 +24,10 @@ from localspec.engine.threads import default_threads
 from localspec.errors import Cancelled, UsageError
 from localspec.events import Answer, Notice
 from localspec.ggufmeta.vocabulary import fingerprint
+from localspec.llama.batch import Outputs
 from localspec.llama.cancel import CancelFlag
 from localspec.llama.capabilities import devices
-from localspec.llama.context import Outputs, Rollback
+from localspec.llama.context import Rollback
 from localspec.llama.library import library_version
 from localspec.llama.log import NativeLog
 from localspec.llama.sampler import Sampler

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from llama_cpp import llama_cpp as lib
 
+from localspec.decoding.prefix import common_prefix
 from localspec.errors import Cancelled, EngineError
+from localspec.llama.batch import Batch, Outputs, Part
 from localspec.llama.cancel import CancelFlag
 from localspec.llama.log import NativeLog
 from localspec.llama.model import Model
@@ -37,14 +39,6 @@ FLASH_ATTENTION: dict[str, int] = {
 _STATE_FLAGS = 1 | 2
 
 
-class Outputs(Enum):
-    """Which tokens of a pass get a row of logits."""
-
-    NONE = "none"
-    LAST = "last"
-    ALL = "all"
-
-
 class Rollback(Enum):
     """How the memory of this model goes back to an earlier token."""
 
@@ -59,11 +53,12 @@ class Rollback(Enum):
 @dataclass(frozen=True, slots=True)
 class ContextOptions:
     n_ctx: int
+    """Tokens of each sequence."""
     n_batch: int = 2048
     n_ubatch: int = 512
     n_seq_max: int = 1
     n_outputs_max: int = 1
-    """Rows of logits one pass may ask for: 1 + draft_max for each sequence."""
+    """Rows of logits one pass may ask for, all sequences together."""
     rollback_rows: int = 0
     """Most tokens to roll back at once with a recurrent state; 0 uses saved states instead."""
     n_threads: int = 1
@@ -71,15 +66,6 @@ class ContextOptions:
     kv_type_k: str = "f16"
     kv_type_v: str = "f16"
     flash_attn: str = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The tokens one sequence adds in a pass."""
-
-    tokens: Sequence[int]
-    outputs: Outputs
-    sequence: int = 0
 
 
 @dataclass(slots=True)
@@ -103,7 +89,7 @@ class Context:
         self._cancel = cancel
         self._log = log
         params = lib.llama_context_default_params()
-        params.n_ctx = options.n_ctx
+        params.n_ctx = options.n_ctx * options.n_seq_max
         params.n_batch = min(options.n_batch, options.n_ctx)
         params.n_ubatch = min(options.n_ubatch, params.n_batch)
         params.n_seq_max = options.n_seq_max
@@ -129,7 +115,8 @@ class Context:
                 n_ctx=options.n_ctx,
             )
         self._memory: Any = lib.llama_get_memory(self._handle)
-        self.n_ctx = int(lib.llama_n_ctx(self._handle))
+        # Sequences share one cache, so that they can share a pass; each keeps to its part.
+        self.n_ctx = int(lib.llama_n_ctx(self._handle)) // options.n_seq_max
         self.n_batch = int(lib.llama_n_batch(self._handle))
         self.n_outputs_max = int(params.n_outputs_max)
         self.n_vocab = model.vocabulary.n_tokens
@@ -140,7 +127,7 @@ class Context:
             self.rollback = Rollback.ROWS if self.rollback_rows else Rollback.RESTORE
         self._tokens: list[list[int]] = [[] for _ in range(options.n_seq_max)]
         self._marks: list[_Mark | None] = [None] * options.n_seq_max
-        self._batch = _Batch(self.n_batch)
+        self._batch = Batch(self.n_batch)
         self._rows: npt.NDArray[np.float32] = np.empty((0, self.n_vocab), np.float32)
         self._rows_address = 0
 
@@ -269,7 +256,7 @@ class Context:
 
         Memory that cannot go back there is cleared: 0.
         """
-        common = _common_prefix(self._tokens[sequence], tokens)
+        common = common_prefix(self._tokens[sequence], tokens)
         try:
             self.rollback_to(common, sequence)
         except EngineError:
@@ -347,70 +334,3 @@ class Context:
             + (f"; {self._log.reason()}" if self._log.reason() else ""),
             code=code,
         )
-
-
-class _Batch:
-    """A `llama_batch` over numpy arrays of ours: no Python loop over tokens, nothing to free."""
-
-    def __init__(self, n_batch: int) -> None:
-        self._token = np.zeros(n_batch, np.int32)
-        self._pos = np.zeros(n_batch, np.int32)
-        self._sequence = np.zeros(n_batch, np.int32)
-        self._outputs = np.zeros(n_batch, np.int8)
-        self._positions = np.arange(n_batch, dtype=np.int32)
-        self._one_sequence = np.ones(n_batch, np.int32)
-        # Each token's list of sequence ids has one entry, and lies in `_sequence`.
-        self._lists = self._sequence.ctypes.data + np.arange(n_batch, dtype=np.uintp) * 4
-        self._native: Any = lib.llama_batch()
-        for field, array in (
-            ("token", self._token),
-            ("pos", self._pos),
-            ("n_seq_id", self._one_sequence),
-            ("seq_id", self._lists),
-            ("logits", self._outputs),
-        ):
-            kind = type(getattr(self._native, field))
-            setattr(self._native, field, array.ctypes.data_as(kind))
-        self.n_tokens = 0
-        self.n_outputs = 0
-
-    def clear(self) -> None:
-        self.n_tokens = self.n_outputs = 0
-
-    def add(self, part: Part, position: int) -> None:
-        start, count = self.n_tokens, len(part.tokens)
-        end = start + count
-        if end > len(self._token):
-            raise EngineError(f"a pass over {end} tokens is wider than {len(self._token)}")
-        self._token[start:end] = part.tokens
-        np.add(self._positions[:count], position, out=self._pos[start:end])
-        self._sequence[start:end] = part.sequence
-        self._outputs[start:end] = part.outputs is Outputs.ALL
-        if part.outputs is Outputs.ALL:
-            self.n_outputs += count
-        elif part.outputs is Outputs.LAST and count:
-            self._outputs[end - 1] = 1
-            self.n_outputs += 1
-        self.n_tokens = end
-
-    def index_of(self, row: int) -> int:
-        if self.n_outputs == self.n_tokens:
-            return row
-        return int(np.flatnonzero(self._outputs[: self.n_tokens])[row])
-
-    def native(self) -> Any:
-        self._native.n_tokens = self.n_tokens
-        return self._native
-
-
-def _common_prefix(held: Sequence[int], wanted: Sequence[int]) -> int:
-    """Length of the common prefix, by blocks: comparing slices is C, comparing items is not."""
-    limit, start = min(len(held), len(wanted)), 0
-    while start < limit:
-        end = min(start + 256, limit)
-        if list(held[start:end]) != list(wanted[start:end]):
-            for index in range(start, end):
-                if held[index] != wanted[index]:
-                    return index
-        start = end
-    return limit

@@ -14,7 +14,7 @@ from localspec.decoding.loop import SpeculativeLoop
 from localspec.decoding.policies import FixedPolicy
 from localspec.decoding.sampling import SamplingSettings
 from localspec.engine.sequence import TargetSequence
-from localspec.llama.context import Outputs
+from localspec.llama.batch import Outputs
 from localspec.llama.sampler import Sampler
 from tests.engine.conftest import Tiny
 from tests.support.drafters import ScriptedDrafter

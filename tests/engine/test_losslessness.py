@@ -126,7 +126,7 @@ def test_a_sliding_window_is_left_behind_and_still_exact(tiny: Tiny) -> None:
 def test_quantised_text_stays_within_rounding_of_the_maximum(tiny: Tiny, method: str) -> None:
     """What F32 proves by equality holds for the answer's own logits: each emitted token is the
     maximum of a pass over the finished text, up to the difference between pass widths."""
-    from localspec.llama.context import Outputs
+    from localspec.llama.batch import Outputs
 
     target, draft = tiny("gqa", seed=8), tiny("gqa", seed=8, noise=0.05)
     with open_session(target, draft, p_min=0.0, draft_max=8, n_ctx=512) as session:

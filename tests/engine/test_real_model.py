@@ -10,7 +10,8 @@ from localspec.decoding.sampling import GREEDY
 from localspec.engine.session import Session
 from localspec.engine.settings import ChatMessage, GenerateRequest
 from localspec.events import Answer
-from localspec.llama.context import Context, Outputs
+from localspec.llama.batch import Outputs
+from localspec.llama.context import Context
 from tests.support import models
 from tests.support.engine import open_session
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from localspec.decoding.ngram import NgramDrafter
-from localspec.decoding.ngram_index import LENGTHS, NgramIndex, common_prefix
+from localspec.decoding.ngram_index import LENGTHS, NgramIndex
+from localspec.decoding.prefix import common_prefix
 
 
 def drafter(tokens: list[int], min_confidence: float = 0.05) -> NgramDrafter:
