@@ -82,3 +82,9 @@ def test_catalogue_has_nothing_else(catalog: Catalog) -> None:
 def test_every_model_belongs_to_a_pair(catalog: Catalog) -> None:
     used = {m.id for p in catalog.pairs.values() for m in (p.target, p.draft) if m is not None}
     assert used == set(catalog.models)
+
+
+def test_every_model_has_a_name_of_its_own(catalog: Catalog) -> None:
+    names = [model.name for model in catalog.models.values()]
+    assert all(names)
+    assert len(set(names)) == len(names)

@@ -55,6 +55,7 @@ def test_another_file_drops_the_hash_of_the_old_one(paths: Paths) -> None:
     model = load_catalog(paths).models["qwen3-32b-q4_k_m"]
     assert model.source == HubSource("bartowski/Qwen_Qwen3-32B-GGUF", "Qwen_Qwen3-32B-Q5_K_M.gguf")
     assert model.sha256 is None
+    assert model.shown == "Qwen_Qwen3-32B-Q5_K_M"
 
 
 def test_path_in_place_of_a_repository(paths: Paths) -> None:
