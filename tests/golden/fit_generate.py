@@ -2,12 +2,13 @@
 
 `python -m tests.golden.fit_generate` loads every ghost of `tests.support.ghosts` with `no_alloc`;
 the native log has the figures. A few minutes on two cores. Run it again only when llama.cpp
-changes, and look at the difference.
+changes, and look at the difference. With names it takes only those again.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,10 @@ def main() -> None:
 
     # llama.cpp warns about synthetic tokens, once for each of 500 loads.
     logging.getLogger("localspec.llama").setLevel(logging.ERROR)
-    models: dict[str, Any] = {}
+    wanted = sys.argv[1:] or list(MODELS)
+    models: dict[str, Any] = json.loads(TABLE.read_text())["models"] if TABLE.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in MODELS:
+        for name in wanted:
             ghost = write_ghost_of(name, Path(folder) / f"{name}.gguf")
             models[name] = _figures(ghost, run_probe)
             ghost.unlink()
@@ -50,7 +52,7 @@ def main() -> None:
             *("n_ctx", "n_ubatch", "kv_type", "flash_attn"),
             *("kv", "recurrent", "compute"),
         ],
-        "models": models,
+        "models": {name: models[name] for name in MODELS if name in models},
     }
     TABLE.write_text(_compact(document))
 

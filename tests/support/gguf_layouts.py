@@ -253,6 +253,40 @@ def _granite_hybrid(arch: str, d: Dims) -> Layout:
     return out
 
 
+def _nemotron_h(arch: str, d: Dims) -> Layout:
+    """`pattern` has one letter per block: M is a mixer, * attention, - feed-forward."""
+    out = _start(arch, d)
+    pattern = d.get("pattern")
+    _attention_keys(out, d, [d.n_head_kv if kind == "*" else 0 for kind in pattern])
+    _ssm_keys(out, d)
+    out.keys["feed_forward_length"] = [d.n_ff if kind == "-" else 0 for kind in pattern]
+    out.keys["attention.layer_norm_epsilon"] = 1e-5
+    for i, kind in enumerate(pattern):
+        if kind == "M":
+            _mamba2_mixer(out, i, d)
+        elif kind == "*":
+            _attention(out, i, d)
+        else:
+            out.block(i, attn_norm=(d.n_embd,), ffn_up=(d.n_embd, d.n_ff))
+            out.block(i, ffn_down=(d.n_ff, d.n_embd))
+    return out
+
+
+def _falcon_h1(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    _ssm_keys(out, d)
+    for i in range(d.n_layer):
+        _mamba2_mixer(out, i, d)
+        # One norm serves both.
+        norm = out.tensors.index((f"blk.{i}.attn_norm.weight", (d.n_embd,)))
+        del out.tensors[norm]
+        _attention(out, i, d)
+        out.block(i, ffn_norm__raw=(d.n_embd,))
+        _dense_ffn(out, i, d)
+    return out
+
+
 def _lfm2(arch: str, d: Dims) -> Layout:
     out = _start(arch, d)
     out.tensors = [
@@ -275,6 +309,91 @@ def _lfm2(arch: str, d: Dims) -> Layout:
             out.tensors.append((f"blk.{i}.shortconv.out_proj.weight", (d.n_embd, d.n_embd)))
         out.block(i, ffn_norm=(d.n_embd,))
         _dense_ffn(out, i, d)
+    return out
+
+
+def _gemma2(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    out.keys |= {
+        "attention.sliding_window": d.get("n_swa"),
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+    }
+    for i in range(d.n_layer):
+        _attention(out, i, d)
+        out.block(i, post_attention_norm=(d.n_embd,), ffn_norm=(d.n_embd,))
+        _dense_ffn(out, i, d)
+        out.block(i, post_ffw_norm=(d.n_embd,))
+    return out
+
+
+def _glm4moe(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    _expert_keys(out, d)
+    nextn, ff = d.get("nextn", 0), d.get("n_ff_exp")
+    out.keys |= {
+        "block_count": d.n_layer + nextn,
+        "nextn_predict_layers": nextn,
+        "expert_feed_forward_length": ff,
+        "expert_shared_count": 1,
+        "leading_dense_block_count": 1,
+        "expert_gating_func": 2,
+        "expert_weights_scale": 1.0,
+        "expert_weights_norm": True,
+    }
+    for i in range(d.n_layer + nextn):
+        _attention(out, i, d, bias=True)
+        out.block(i, post_attention_norm=(d.n_embd,))
+        if i == 0:
+            _dense_ffn(out, i, d)
+        else:
+            _experts(out, i, d, ff)
+            out.block(i, exp_probs_b__bias=(d.get("n_expert"),))
+            out.block(i, ffn_gate_shexp=(d.n_embd, ff), ffn_up_shexp=(d.n_embd, ff))
+            out.block(i, ffn_down_shexp=(ff, d.n_embd))
+        if i >= d.n_layer:
+            out.tensors += [
+                (f"blk.{i}.nextn.eh_proj.weight", (2 * d.n_embd, d.n_embd)),
+                (f"blk.{i}.nextn.enorm.weight", (d.n_embd,)),
+                (f"blk.{i}.nextn.hnorm.weight", (d.n_embd,)),
+                (f"blk.{i}.nextn.shared_head_norm.weight", (d.n_embd,)),
+            ]
+    return out
+
+
+def _olmo2(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    kv = d.n_head_kv * d.head_dim
+    for i in range(d.n_layer):
+        out.block(i, attn_q=(d.n_embd, d.n_embd), attn_k=(d.n_embd, kv), attn_v=(d.n_embd, kv))
+        out.block(i, attn_output=(d.n_embd, d.n_embd), attn_q_norm=(d.n_embd,))
+        out.block(i, attn_k_norm=(kv,), post_attention_norm=(d.n_embd,))
+        _dense_ffn(out, i, d)
+        out.block(i, post_ffw_norm=(d.n_embd,))
+    return out
+
+
+def _seed_oss(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    for i in range(d.n_layer):
+        _attention(out, i, d, bias=True)
+        out.block(i, post_attention_norm=(d.n_embd,))
+        _dense_ffn(out, i, d)
+    return out
+
+
+def _granite(arch: str, d: Dims) -> Layout:
+    out = _llama(arch, d)
+    out.keys |= {
+        "logit_scale": 16.0,
+        "residual_scale": 0.22,
+        "embedding_scale": 12.0,
+        "attention.scale": 0.0078125,
+    }
     return out
 
 
@@ -425,11 +544,19 @@ LAYOUTS: dict[str, Callable[[str, Dims], Layout]] = {
     "qwen2": _llama,
     "qwen3": _qwen3,
     "qwen3moe": _qwen3,
+    "gemma2": _gemma2,
     "gemma3": _gemma3,
+    "glm4moe": _glm4moe,
+    "olmo2": _olmo2,
+    "seed_oss": _seed_oss,
+    "smollm3": _llama,
+    "granite": _granite,
     "deepseek2": _deepseek2,
     "mamba2": _mamba2,
     "granitehybrid": _granite_hybrid,
     "lfm2": _lfm2,
+    "nemotron_h": _nemotron_h,
+    "falcon-h1": _falcon_h1,
     "gemma4": _gemma4,
     "gpt-oss": _gpt_oss,
     "qwen35": _qwen35,

@@ -58,6 +58,7 @@ _DELTA_NET: dict[str, Any] = {
     "d_state": 128,
     "n_group": 16,
 }
+_NEMOTRON = "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-"
 _QWEN_27B: dict[str, Any] = {**_DELTA_NET, "d_inner": 6144, "dt_rank": 48}
 
 MODELS: dict[str, tuple[str, Dims]] = {
@@ -205,6 +206,58 @@ MODELS: dict[str, tuple[str, Dims]] = {
             n_expert=72,
             n_expert_used=10,
             n_ff_shexp=1536,
+        ),
+    ),
+    "gemma-2-9b": (
+        "gemma2",
+        _dims((42, 3584, 14336), (16, 8, 256), 256000, 8192, tied=True, n_swa=4096),
+    ),
+    "glm-4.5-air": (
+        "glm4moe",
+        _dims(
+            (46, 4096, 10944),
+            (96, 8, 128),
+            n_vocab=151552,
+            n_ctx=131072,
+            n_rot=64,
+            n_expert=128,
+            n_expert_used=8,
+            n_ff_exp=1408,
+            nextn=1,
+        ),
+    ),
+    "olmo-2-13b": ("olmo2", _dims((40, 5120, 13824), (40, 40, 128), 100352, 4096)),
+    "seed-oss-36b": ("seed_oss", _dims((64, 5120, 27648), (80, 8, 128), 155136, 524288)),
+    "smollm3-3b": ("smollm3", _dims((36, 2048, 11008), (16, 4, 128), 128256, 65536, tied=True)),
+    "granite-3.3-8b": ("granite", _dims((40, 4096, 12800), (32, 8, 128), 49159, 131072, tied=True)),
+    "mixtral-8x7b": (
+        "llama",
+        _dims((32, 4096, 14336), (32, 8, 128), 32000, 32768, n_expert=8, n_expert_used=2),
+    ),
+    "nemotron-nano-9b": (
+        "nemotron_h",
+        _dims(
+            (len(_NEMOTRON), 4480, 15680),
+            (40, 8, 128),
+            n_vocab=131072,
+            n_ctx=131072,
+            pattern=_NEMOTRON,
+            d_inner=10240,
+            d_state=128,
+            dt_rank=128,
+            n_group=8,
+        ),
+    ),
+    "falcon-h1-7b": (
+        "falcon-h1",
+        _dims(
+            (44, 3072, 12288),
+            (12, 2, 128),
+            n_vocab=130049,
+            n_ctx=262144,
+            d_inner=3072,
+            d_state=256,
+            dt_rank=24,
         ),
     ),
     "phi-4": ("phi3", _dims((40, 5120, 17920), (40, 10, 128), 100352, 16384)),

@@ -81,7 +81,11 @@ class Builder:
     def norm(self, x: Tensor, name: str | None) -> Tensor:
         """RMS norm, and its weight where `name` names one of the current block."""
         normed = self.node("rms_norm", x)
-        return normed if name is None else self.node("mul", normed, self.tensor(f"{name}.weight"))
+        if name is None:
+            return normed
+        # falcon-h1 names one of its norms without `.weight`.
+        full = f"{name}.weight" if self.has(f"{name}.weight") else name
+        return self.node("mul", normed, self.tensor(full))
 
     def model_norm(self, x: Tensor, name: str) -> Tensor:
         return self.node("mul", self.node("rms_norm", x), self.model_tensor(name))

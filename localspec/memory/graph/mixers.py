@@ -6,19 +6,22 @@ Follows llama.cpp's models/mamba-base.cpp, delta-net-base.cpp, qwen35.cpp and lf
 from __future__ import annotations
 
 from localspec.ggufmeta.architecture import Layer
-from localspec.memory.graph.builder import Builder
+from localspec.memory.graph.builder import Builder, GraphUnknownError
 from localspec.memory.graph.tensors import F32, I32, Tensor, reshape, view, weight, write_into
 
 
-def mixer(b: Builder, layer: Layer, x: Tensor) -> Tensor | None:
-    """(n_embd, n_tokens) of one recurrent block; None for a kind this file does not know."""
+def mixer(b: Builder, layer: Layer, x: Tensor) -> Tensor:
+    """(n_embd, n_tokens) of one recurrent block.
+
+    Raises GraphUnknownError for a kind this file does not know.
+    """
     if b.has("shortconv.conv.weight"):
         return _short_convolution(b, layer, x)
     if b.has("ssm_beta.weight"):
         return _delta_net(b, layer, x)
     if b.has("ssm_in.weight") and b.has("ssm_norm.weight"):
         return _mamba2(b, layer, x)
-    return None
+    raise GraphUnknownError(f"{b.arch.name} has a mixer that is not known")
 
 
 def _states(b: Builder, layer: Layer, kind: str) -> tuple[Tensor, Tensor]:

@@ -64,16 +64,16 @@ def _block(
     normed = b.norm(x, "attn_norm") if b.has("attn_norm.weight") else x
     if b.arch.name in _EXPANDS_NORM:
         b.expand(normed)
-    if layer.is_recurrent:
-        # Blocks with both (falcon-h1) are sized by their mixer.
-        mixed = mixer(b, layer, normed)
-        out = attention(b, layer, normed) if mixed is None and layer.attends else mixed
-        if out is None:
-            out = normed
-    elif layer.attends:
+    if not layer.is_recurrent and not layer.attends and not b.has("ffn_norm.weight"):
+        # nemotron_h: a block is a mixer, attention or a feed-forward part, never two of them.
+        return _only_feed_forward(b, normed, residual, drop_rows)
+    if layer.is_recurrent and layer.attends:
+        return _side_by_side(b, layer, x, normed, drop_rows)
+    out = normed
+    if layer.attends:
         out = attention(b, layer, normed)
-    else:
-        out = normed
+    elif layer.is_recurrent:
+        out = mixer(b, layer, normed)
     name = b.arch.name
     if drop_rows:
         ids = b.out_ids()
@@ -104,6 +104,23 @@ def _block(
     if b.has("layer_output_scale.weight"):
         out = b.node("mul", out, b.tensor("layer_output_scale.weight"))
     return out
+
+
+def _side_by_side(b: Builder, layer: Layer, x: Tensor, normed: Tensor, drop_rows: bool) -> Tensor:
+    """falcon-h1: attention and mixer of the same input, which is normed for each of them."""
+    attended = attention(b, layer, normed)
+    mixed = mixer(b, layer, b.norm(x, "attn_norm"))
+    joined = b.node("add", b.node("add", attended, mixed), x)
+    if drop_rows:
+        joined = b.rows(joined, b.out_ids())
+    return b.node("add", feed_forward(b, b.norm(joined, "ffn_norm")), joined)
+
+
+def _only_feed_forward(b: Builder, normed: Tensor, residual: Tensor, drop_rows: bool) -> Tensor:
+    out = feed_forward(b, normed)
+    if drop_rows:
+        out, residual = b.rows(out, b.out_ids()), b.rows(residual, b.out_ids())
+    return b.node("add", out, residual)
 
 
 def _has_post_norms(b: Builder) -> bool:
