@@ -72,7 +72,7 @@ class LocalspecApp(App[None]):
         """Our own variables, for when the user picks one of Textual's themes."""
         return themes()[0].variables
 
-    def on_mount(self) -> None:
+    async def on_mount(self) -> None:
         self._screens = self._make_screens()
         for name, screen in self._screens.items():
             self.add_mode(name, partial(_same, screen))
@@ -80,7 +80,8 @@ class LocalspecApp(App[None]):
         self.set_interval(_POLL_S, self._poll_downloads)
         self._find_machine()
         first = self._start_screen or self._state.screen or "models"
-        self.switch_mode(first if first in self._screens else "models")
+        await self.switch_mode(first if first in self._screens else "models")
+        self._tell_screen()
         if self._start_model:
             self.call_after_refresh(self._start)
 
@@ -137,7 +138,7 @@ class LocalspecApp(App[None]):
     def _tell_screen(self) -> None:
         """A screen that was just mounted learns what the others know."""
         screen = self._screens[self.current_mode]
-        screen.show_downloads(self._downloads)
+        screen.show_downloads(self.backend.downloads.items())
         if self._machine is not None:
             screen.show_machine(self._machine)
 
@@ -175,7 +176,7 @@ class LocalspecApp(App[None]):
 
     def _theme_changed(self, theme: Theme) -> None:
         for screen in self._mounted():
-            screen.show_look(look_for(theme))
+            screen.take_look(look_for(theme))
 
     def _mounted(self) -> list[BaseScreen]:
         return [screen for screen in self._screens.values() if screen.is_mounted]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -30,6 +31,10 @@ async def running(
     backend.state.setdefault("welcomed", True)
     app = LocalspecApp(backend, screen=screen, model=model)
     async with app.run_test(size=size) as pilot:
+        # Messages are handled in turn: this one after the application has mounted its screens.
+        ready = asyncio.Event()
+        app.call_later(ready.set)
+        await ready.wait()
         await pilot.pause()
         yield pilot
 

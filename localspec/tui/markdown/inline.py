@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from markdown_it.tree import SyntaxTreeNode
@@ -10,6 +11,8 @@ from rich.text import Text
 
 from localspec.tui.markdown.blocks import Ranges
 from localspec.tui.theme import Look
+
+_WORDS = re.compile(r"\S(?:.*\S)?")
 
 
 class Tint:
@@ -40,8 +43,9 @@ class Tint:
             return
         for start, end in self._drafted:
             low, high = max(start, at), min(end, at + length)
-            if low < high:
-                text.stylize(self._style, base + low - at, base + high - at)
+            # Indentation is nobody's merit, and tinted it would look like a hole in the page.
+            for words in _WORDS.finditer(self._source, low, max(low, high)):
+                text.stylize(self._style, base + words.start() - at, base + words.end() - at)
 
 
 def inline(nodes: Sequence[SyntaxTreeNode], look: Look, tint: Tint) -> Text:

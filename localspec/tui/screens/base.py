@@ -42,6 +42,12 @@ class BaseScreen(Screen[None]):
         for bar in self.query(TopBar):
             bar.downloads = downloads
 
+    def take_look(self, look: Look) -> None:
+        """The theme changed."""
+        for panel in self.query(HelpPanel):
+            panel.show_look(look)
+        self.show_look(look)
+
     def show_look(self, look: Look) -> None:
         """The theme changed: widgets that draw in colours of their own take the new ones."""
 

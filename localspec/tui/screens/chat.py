@@ -531,7 +531,7 @@ class ChatScreen(BaseScreen):
         self._show_figures()
 
     def _show_figures(self) -> None:
-        if not self.is_mounted:
+        if not self.query(SettingsPanel):
             return
         self.query_one(ChatStatus).show(
             self._model, self._loaded, self.session.method, self.session.meter

@@ -53,7 +53,6 @@ class DownloadsScreen(BaseScreen):
     def on_mount(self) -> None:
         self.query_one("#downloads-body").border_title = "Downloads"
         self.show_downloads(self.backend.downloads.items())
-        self.call_after_refresh(self._focus_card)
 
     def on_screen_resume(self) -> None:
         self._focus_card()
@@ -71,7 +70,7 @@ class DownloadsScreen(BaseScreen):
 
     def show_downloads(self, downloads: tuple[Download, ...]) -> None:
         super().show_downloads(downloads)
-        if not self.is_mounted:
+        if not self.query("#downloads-body"):
             return
         body = self.query_one("#downloads-body")
         cards = {card.item.id: card for card in self.query(DownloadCard)}
@@ -86,6 +85,8 @@ class DownloadsScreen(BaseScreen):
                 # The newest on top.
                 body.mount(DownloadCard(item, self.look), before=0)
         self.query_one("#no-downloads").display = not downloads
+        if downloads and self.focused is None:
+            self.call_after_refresh(self._focus_card)
 
     # --- keys ---
 

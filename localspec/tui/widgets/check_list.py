@@ -24,6 +24,10 @@ class CheckList(OptionList):
         for name, title in items:
             self.add_option(Option(self._prompt(name, title), id=name))
 
+    def on_focus(self) -> None:
+        if self.highlighted is None and self.option_count:
+            self.highlighted = 0
+
     @property
     def checked(self) -> tuple[str, ...]:
         """Names of what is chosen, in the order of the list."""

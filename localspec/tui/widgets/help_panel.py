@@ -52,6 +52,11 @@ class HelpPanel(VerticalScroll, can_focus=True):
         # All but the top bar and the footer; a docked widget's margins do not shrink it.
         self.styles.height = max(6, self.screen.size.height - 2)
 
+    def show_look(self, look: Look) -> None:
+        """Draw again in other colours."""
+        self._look = look
+        self.query_one(Static).update(self._content())
+
     def action_close(self) -> None:
         self.remove()
 

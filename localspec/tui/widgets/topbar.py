@@ -62,7 +62,7 @@ class TopBar(Horizontal):
         self._show()
 
     def _show(self) -> None:
-        if not self.is_mounted:
+        if not self.query("#facts"):
             return
         facts = self.query_one("#facts", Static)
         room = self.size.width - 12 - sum(len(title) + 2 for _, title, _ in SCREENS)
