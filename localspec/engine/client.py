@@ -49,8 +49,10 @@ class EngineClient:
         self._ids = itertools.count(LOADING + 1)
         self._child: Child | None = None
         self._waiting: dict[int, asyncio.Queue[Reply | LocalspecError]] = {}
-        self._turn = asyncio.Lock()
-        self._running: int | None = None
+        self._slots = asyncio.Semaphore(settings.n_slots)
+        self._load_turn = asyncio.Lock()
+        self._loaded = False
+        self._running: set[int] = set()
         self._closed = False
         self.facts: dict[str, Any] = {}
         """What the session told about itself when it had loaded (`Session.facts`)."""
@@ -80,15 +82,15 @@ class EngineClient:
         return self._child.pid if self._child else None
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[GenerationEvent, None]:
-        """Events of one answer; the last is the Answer. Requests wait for each other.
+        """Events of one answer; the last is the Answer. Requests wait for a free slot.
 
         Leaving the iteration early cancels the answer. Raises what the session raised.
         """
-        async with self._turn:
+        async with self._slots:
             await self._ensure_loaded()
             request_id = next(self._ids)
             replies = self._expect(request_id)
-            self._running = request_id
+            self._running.add(request_id)
             finished = False
             try:
                 self._send(Generate(request_id, request))
@@ -101,16 +103,16 @@ class EngineClient:
                     yield _result(reply)
                     return
             finally:
-                self._running = None
+                self._running.discard(request_id)
                 if not finished and not self._closed:
                     self._send_if_alive(Cancel(request_id))
                     await self._drain(replies)
                 self._waiting.pop(request_id, None)
 
     async def cancel(self) -> None:
-        """Stop the running answer; it then ends with finish_reason `cancelled`."""
-        if self._running is not None:
-            self._send_if_alive(Cancel(self._running))
+        """Stop the running answers; they then end with finish_reason `cancelled`."""
+        for request_id in tuple(self._running):
+            self._send_if_alive(Cancel(request_id))
 
     async def tokenize(self, text: str) -> list[int]:
         """Token ids of plain text, nothing added. Raises UsageError."""
@@ -152,23 +154,33 @@ class EngineClient:
             replies.put_nowait(EngineError("the engine was closed"))
 
     async def _ask(self, build: Callable[[int], Request]) -> Any:
-        async with self._turn:
-            await self._ensure_loaded()
-            request_id = next(self._ids)
-            replies = self._expect(request_id)
-            try:
-                self._send(build(request_id))
-                while isinstance(reply := await replies.get(), Said):
-                    pass
-                return _result(reply)
-            finally:
-                self._waiting.pop(request_id, None)
+        """Questions wait for no slot: they are answered between the passes of answers."""
+        await self._ensure_loaded()
+        request_id = next(self._ids)
+        replies = self._expect(request_id)
+        try:
+            self._send(build(request_id))
+            while isinstance(reply := await replies.get(), Said):
+                pass
+            return _result(reply)
+        finally:
+            self._waiting.pop(request_id, None)
 
     async def _ensure_loaded(self) -> None:
         if self._closed:
             raise EngineError("the engine is closed")
-        if self._child is not None and self._child.is_alive:
+        if self._is_loaded():
             return
+        async with self._load_turn:
+            # Whoever waited for the turn finds the models loaded.
+            if not self._is_loaded():
+                await self._load()
+
+    def _is_loaded(self) -> bool:
+        return self._loaded and self._child is not None and self._child.is_alive
+
+    async def _load(self) -> None:
+        self._loaded = False
         if self._child is not None:
             await asyncio.to_thread(self._child.close)
         replies = self._expect(LOADING)
@@ -180,6 +192,7 @@ class EngineClient:
             while isinstance(reply := await replies.get(), Said):
                 self._on_event(reply.event)
             self.facts = _result(reply)
+            self._loaded = True
         except asyncio.CancelledError:
             self._send_if_alive(Cancel(LOADING))
             raise

@@ -35,12 +35,13 @@ class Drafting:
         n_vocab: int,
         vocabulary: str,
         draft_cap: int,
-        open_draft: Callable[[], DraftModel],
+        open_draft: Callable[[int], DraftModel],
         measure_costs: Callable[[], CostCurve],
         notify: Callable[[Notice], None],
     ) -> None:
         """vocabulary: fingerprint of the target's. draft_cap: most draft tokens its memory can
-        roll back. open_draft: loads the draft model, when it is first needed.
+        roll back. open_draft: one slot's sequence of the draft model, which is loaded when it is
+        first needed.
         """
         self._settings = settings
         self._n_vocab = n_vocab
@@ -48,20 +49,23 @@ class Drafting:
         self._open_draft = open_draft
         self._measure_costs = measure_costs
         self._notify = notify
-        self._draft_model: DraftModel | None = None
-        self._model_drafter: ModelDrafter | None = None
+        self._model_drafters: dict[int, ModelDrafter] = {}
         self._costs: CostCurve | None = None
         self._static = self._load_static(vocabulary)
         self._store = self._open_store(vocabulary)
         self._dynamic = self._load_dynamic()
-        self._lookup, self._ngram = self._new_ngram(self._dynamic)
-        self._controllers: dict[tuple[int, bool], Controller] = {}
+        # What a drafter knows of a conversation belongs to the slot that holds the conversation.
+        slots = range(settings.n_slots)
+        self._ngrams = [self._new_ngram(self._dynamic) for _ in slots]
+        self._controllers: dict[tuple[int, int, bool], Controller] = {}
         self._last_controller: Controller | None = None
         self._saved = monotonic()
 
-    def policy(self, method: str, draft_max: int | None, *, fixed: bool, fresh: bool) -> Policy:
-        """How to decode the next answer. fixed: without weighing costs. fresh: as if nothing had
-        ever been said.
+    def policy(
+        self, method: str, draft_max: int | None, *, fixed: bool, fresh: bool, slot: int = 0
+    ) -> Policy:
+        """How to decode the next answer in `slot`. fixed: without weighing costs. fresh: as if
+        nothing had ever been said.
 
         Raises UsageError for an unknown method, or `model` without a draft model.
         """
@@ -76,17 +80,17 @@ class Drafting:
                 hint="name one: --draft PATH or --draft OWNER/REPO; or use --draft ngram",
             )
         if method == "model":
-            drafter = self._drafter_model()
+            drafter = self._drafter_model(slot)
             # The controller sets this for its own answers.
             drafter.stop_below = 0.0
             return FixedPolicy(drafter, most, self._settings.draft_min)
-        ngram = self._new_ngram(LookupCache())[1] if fresh else self._ngram
+        ngram = self._new_ngram(LookupCache())[1] if fresh else self._ngrams[slot][1]
         if fixed:
             drafters: list[Drafter] = [ngram]
             if method == "auto" and self._settings.draft is not None:
-                drafters.append(self._drafter_model())
+                drafters.append(self._drafter_model(slot))
             return FixedPolicy(ChainDrafter(drafters), most, self._settings.draft_min)
-        return self._controller(method, ngram, most, fresh=fresh)
+        return self._controller(method, ngram, most, slot, fresh=fresh)
 
     def explain(self) -> dict[str, Any]:
         """What the controller of the latest `auto` answer knows; empty before the first."""
@@ -108,22 +112,24 @@ class Drafting:
         if self._store is None:
             return
         try:
-            self._store.save(self._lookup.context)
+            for lookup, _ in self._ngrams:
+                self._store.save(lookup.context)
+                lookup.saved()
         except CacheFileError as error:
             self._notify(Notice(error.message, error.hint))
-            return
-        self._lookup.saved()
 
-    def _controller(self, method: str, ngram: BestDrafter, most: int, *, fresh: bool) -> Controller:
+    def _controller(
+        self, method: str, ngram: BestDrafter, most: int, slot: int, *, fresh: bool
+    ) -> Controller:
         """`auto` chooses among all drafters, `ngram` among lengths of its own drafts."""
         if self._costs is None:
             self._costs = self._measure_costs()
         has_model = method == "auto" and self._settings.draft is not None
-        costly = [self._drafter_model()] if has_model else []
+        costly = [self._drafter_model(slot)] if has_model else []
         if fresh:
             controller = Controller([ngram], costly, cost=self._costs, draft_max=most)
         else:
-            key = (most, has_model)
+            key = (slot, most, has_model)
             if key not in self._controllers:
                 self._controllers[key] = Controller(
                     [ngram], costly, cost=self._costs, draft_max=most
@@ -132,16 +138,16 @@ class Drafting:
         self._last_controller = controller
         return controller
 
-    def _drafter_model(self) -> ModelDrafter:
-        if self._model_drafter is None:
-            self._draft_model = self._open_draft()
-            self._model_drafter = ModelDrafter(
-                self._draft_model,
+    def _drafter_model(self, slot: int) -> ModelDrafter:
+        found = self._model_drafters.get(slot)
+        if found is None:
+            found = self._model_drafters[slot] = ModelDrafter(
+                self._open_draft(slot),
                 n_vocab=self._n_vocab,
                 p_min=self._settings.p_min,
                 draft_max=self._settings.draft_max,
             )
-        return self._model_drafter
+        return found
 
     def _new_ngram(self, dynamic: LookupCache) -> tuple[LookupDrafter, BestDrafter]:
         lookup = LookupDrafter(dynamic=dynamic, static=self._static)

@@ -1,4 +1,4 @@
-"""One answer from prompt tokens to its end, told in events while it grows."""
+"""One answer from prompt tokens to its end, step by step, told in events while it grows."""
 
 from __future__ import annotations
 
@@ -7,82 +7,136 @@ from time import perf_counter
 from typing import Any
 
 from localspec.decoding.loop import SpeculativeLoop
-from localspec.decoding.protocols import Policy, Round
+from localspec.decoding.protocols import Round
 from localspec.decoding.statistics import RoundStatistics, ZeroAcceptanceWatch
 from localspec.engine.context_shift import shorten
 from localspec.engine.prompt import PromptBuilder
+from localspec.engine.prompt_fit import FittedPrompt
 from localspec.engine.sequence import TargetSequence
-from localspec.engine.settings import GenerateRequest
+from localspec.engine.slot_policy import SlotPolicy
 from localspec.engine.text_stream import TextStream
 from localspec.engine.thinking import ThinkingSplitter, opened_by
-from localspec.errors import Cancelled, PromptTooLong
 from localspec.events import Answer, PromptProgress, RoundDone, TextDelta, TextSpan, Timings
-from localspec.llama.batch import Outputs
-from localspec.llama.cancel import CancelFlag
+from localspec.llama.batch import Outputs, Part
 from localspec.llama.context import Context
 from localspec.llama.sampler import Sampler
 
 _TELL_EVERY_S = 0.03
 """Text is gathered for this long: smooth to read, and no message for every token."""
+_PROMPT_STEP = 512
+"""Prompt tokens in one pass: cancelling and the other answers wait no longer."""
 
 Emit = Callable[[Any], None]
 
 
 class Generation:
-    """Runs once. Leaves the context holding what was evaluated, for the next turn to build on."""
+    """Runs once, in one sequence of the context: `part`, a pass, `settle`, until it has ended.
+
+    Several of them share passes. Leaves the sequence holding what was evaluated, for the next turn
+    to build on. Owns its sampler.
+    """
 
     def __init__(
         self,
         context: Context,
         sampler: Sampler,
-        policy: Policy,
+        policy: SlotPolicy,
         builder: PromptBuilder,
-        request: GenerateRequest,
+        prompt: FittedPrompt,
         *,
+        sequence: int,
         method: str,
         draft_min: int,
         context_shift: bool,
-        cancel: CancelFlag,
+        is_stopped: Callable[[], bool],
         watch: ZeroAcceptanceWatch,
         emit: Emit,
     ) -> None:
+        """is_stopped: whether somebody wants this answer to end now."""
         self._context = context
         self._sampler = sampler
+        self._policy = policy
         self._builder = builder
-        self._request = request
+        self._request = prompt.request
         self._context_shift = context_shift
-        self._cancel = cancel
+        self._is_stopped = is_stopped
         self._watch = watch
         self._emit = emit
-        self._target = TargetSequence(context, sampler)
-        self._target.ends_answers = not request.ignore_end
+        self.sequence = sequence
+        self._target = TargetSequence(context, sampler, sequence)
+        self._target.ends_answers = not self._request.ignore_end
         self._loop = SpeculativeLoop(self._target, policy, draft_min=draft_min)
         self._statistics = RoundStatistics(method)
+        # Raw text has no turns, so nothing in it is thinking.
+        thinking = ThinkingSplitter(opened_by(prompt.text)) if self._request.messages else None
+        self._text = TextStream(self._request.stop, thinking)
         self._tokens: list[int] = []
         self._spans: list[TextSpan] = []
         self._told = 0.0
-        self._decode_begun = perf_counter()
+        self._reason: str | None = None
+        self._prompt = prompt.tokens
+        self._begun = perf_counter()
+        self._prompt_s: float | None = None
+        self._decode_begun = self._begun
         self._decode_s = 0.0
+        # The last token is always evaluated: its row of logits is what sampling starts from.
+        self._cached = context.keep_prefix(self._prompt[:-1], sequence)
+        self._evaluated = self._cached
+        self._pending = 0
+        """Prompt tokens in the present pass; 0 in a round."""
+        emit(PromptProgress(self._cached, len(self._prompt), self._cached))
 
-    def run(self, model: str, load_s: float) -> Answer:
-        """Raises PromptTooLong, TemplateError, SamplerError, EngineError; cancelling is no error:
-        the answer then ends with finish_reason `cancelled`."""
-        prompt, text = self._build_prompt()
-        # Raw text has no turns, so nothing in it is thinking.
-        thinking = ThinkingSplitter(opened_by(text)) if self._request.messages else None
-        self._text = TextStream(self._request.stop, thinking)
-        n_prompt = len(prompt)
-        begun = perf_counter()
-        cached = 0
-        try:
-            cached = self._evaluate_prompt(prompt)
-            first = self._target.sample(0)
-        except Cancelled:
-            reason = "cancelled"
-            prompt_s = perf_counter() - begun
+    def part(self, rows: int) -> Part | None:
+        """What this answer adds to the next pass; None when it has ended.
+
+        rows: most rows of logits it may ask for, at least 1: a draft keeps within them.
+        Raises EngineError, and TemplateError where the oldest turns have to go.
+        """
+        if self._reason is None and self._is_stopped():
+            self._end("cancelled")
+        if self._reason is not None:
+            return None
+        left = len(self._prompt) - self._evaluated
+        if left:
+            self._pending = min(left, _PROMPT_STEP, self._context.n_batch)
+            chunk = self._prompt[self._evaluated : self._evaluated + self._pending]
+            outputs = Outputs.LAST if self._pending == left else Outputs.NONE
+            return Part(chunk, outputs, self.sequence)
+        most = self._request.max_tokens
+        if most is not None and len(self._tokens) >= most:
+            self._end("length")
+        elif not self._loop.has_room and not self._shift():
+            self._end("context")
         else:
-            prompt_s = perf_counter() - begun
-            reason = self._decode(prompt, first)
+            self._pending = 0
+            wanted = self._context.n_ctx if most is None else most - len(self._tokens)
+            return Part(self._loop.propose(min(wanted, rows)), Outputs.ALL, self.sequence)
+        return None
+
+    def settle(self, first_row: int, pass_s: float, *, is_shared: bool) -> None:
+        """Take what the pass over `part` gave, whose rows begin at `first_row`.
+
+        pass_s: seconds of the pass that are this answer's. is_shared: whether other answers were in
+        it. Raises SamplerError, EngineError.
+        """
+        if self._pending:
+            self._settle_prompt(first_row)
+            return
+        self._policy.is_shared = is_shared
+        self._settle_round(self._loop.settle(first_row, pass_s))
+
+    def stop(self) -> None:
+        """The pass was cancelled: memory is as before, and the answer ends."""
+        self._end("cancelled")
+
+    @property
+    def has_ended(self) -> bool:
+        return self._reason is not None
+
+    def answer(self, model: str, load_s: float) -> Answer:
+        """The finished answer; what it still held back is told first."""
+        if self._prompt_s is None:
+            self._prompt_s = perf_counter() - self._begun
         self._spans.extend(self._text.flush())
         self._tell()
         return Answer(
@@ -90,91 +144,57 @@ class Generation:
             text=self._text.text,
             thinking=self._text.thinking,
             tokens=tuple(self._tokens),
-            finish_reason=reason,
-            prompt_tokens=n_prompt,
-            cached_tokens=cached,
+            finish_reason=self._reason or "cancelled",
+            prompt_tokens=len(self._prompt),
+            cached_tokens=self._cached,
             timings=Timings(
                 load_s=load_s,
-                prompt_s=prompt_s,
+                prompt_s=self._prompt_s,
                 decode_s=self._decode_s,
-                prompt_tokens=n_prompt - cached,
+                prompt_tokens=len(self._prompt) - self._cached,
                 decode_tokens=max(0, len(self._tokens) - 1),
             ),
             speculation=self._statistics.speculation(),
         )
 
-    def _build_prompt(self) -> tuple[list[int], str]:
-        prompt, text = self._builder.build(self._request)
-        notice = self._builder.take_notice()
-        if notice is not None:
-            self._emit(notice)
-        n_ctx = self._context.n_ctx
-        if len(prompt) < n_ctx:
-            return prompt, text
-        shorter = shorten(self._request, self._builder, 0, n_ctx) if self._context_shift else None
-        if shorter is None:
-            raise PromptTooLong(
-                f"the prompt has {len(prompt)} tokens, the context {n_ctx}",
-                hint="a larger --ctx holds it; --context-shift drops the oldest turns instead",
-                prompt_tokens=len(prompt),
-                n_ctx=n_ctx,
-            )
-        self._request, prompt = shorter
-        return prompt, text
+    def close(self) -> None:
+        """Free the sampler. May be called twice."""
+        self._sampler.close()
 
-    def _evaluate_prompt(self, tokens: list[int]) -> int:
-        """Bring memory to exactly `tokens`, with a row of logits for the last; tokens reused."""
-        context = self._context
-        # The last token is always evaluated: its row of logits is what sampling starts from.
-        cached = context.keep_prefix(tokens[:-1])
-        step = min(512, context.n_batch)
-        self._emit(PromptProgress(cached, len(tokens), cached))
-        for start in range(cached, len(tokens), step):
-            if self._cancel.is_set:
-                raise Cancelled("the prompt was cancelled")
-            chunk = tokens[start : start + step]
-            is_last = start + step >= len(tokens)
-            context.evaluate(chunk, Outputs.LAST if is_last else Outputs.NONE)
-            self._emit(PromptProgress(start + len(chunk), len(tokens), cached))
-        self._sampler.accept_prompt(tokens)
-        return cached
+    def _end(self, reason: str) -> None:
+        self._reason = reason
+        if self._prompt_s is not None:
+            self._decode_s = perf_counter() - self._decode_begun
 
-    def _decode(self, prompt: list[int], first: int) -> str:
-        """Rounds until the answer ends; why it did."""
-        begun = self._told = self._decode_begun = perf_counter()
+    def _settle_prompt(self, row: int) -> None:
+        self._evaluated += self._pending
+        self._emit(PromptProgress(self._evaluated, len(self._prompt), self._cached))
+        if self._evaluated < len(self._prompt):
+            return
+        self._sampler.accept_prompt(self._prompt)
+        first = self._target.sample(row)
+        self._told = self._decode_begun = perf_counter()
+        self._prompt_s = self._decode_begun - self._begun
         most = self._request.max_tokens
-        try:
-            if most is not None and most < 1:
-                return "length"
-            if self._take((first,), 0):
-                return "stop"
-            self._loop.start([*prompt, first])
-            while most is None or len(self._tokens) < most:
-                if self._cancel.is_set:
-                    return "cancelled"
-                if not self._loop.has_room and not self._shift():
-                    return "context"
-                wanted = self._context.n_ctx if most is None else most - len(self._tokens)
-                if self._settle(self._loop.step(wanted)):
-                    return "stop"
-            return "length"
-        except Cancelled:
-            return "cancelled"
-        finally:
-            self._decode_s = perf_counter() - begun
+        if most is not None and most < 1:
+            self._end("length")
+        elif self._take((first,), 0):
+            self._end("stop")
+        else:
+            self._loop.start([*self._prompt, first])
 
-    def _settle(self, outcome: Round) -> bool:
-        """Count a round and take its text; whether the answer ends with it."""
+    def _settle_round(self, outcome: Round) -> None:
+        """Count a round and take its text."""
         self._statistics.add(outcome)
         notice = self._watch.add(outcome)
         if notice is not None:
             self._emit(notice)
-        ended = self._take(outcome.tokens, outcome.accepted)
+        if self._take(outcome.tokens, outcome.accepted):
+            self._end("stop")
         now = perf_counter()
         if now - self._told >= _TELL_EVERY_S:
             self._told = now
             self._tell()
-        return ended
 
     def _take(self, tokens: tuple[int, ...], accepted: int) -> bool:
         """Text of kept tokens, the first `accepted` of them drafted; True at an end or a stop."""
@@ -200,7 +220,7 @@ class Generation:
                 drafted=statistics.drafted,
                 accepted=statistics.accepted,
                 decode_s=self._decode_s or perf_counter() - self._decode_begun,
-                n_ctx_used=self._context.n_tokens(),
+                n_ctx_used=self._context.n_tokens(self.sequence),
             )
         )
 
@@ -213,8 +233,8 @@ class Generation:
             return False
         self._request, prompt = shorter
         tokens = [*prompt, *self._tokens]
-        self._context.keep_prefix(tokens[:-1])
-        held = self._context.n_tokens()
-        self._context.evaluate(tokens[held:-1], Outputs.NONE)
+        self._context.keep_prefix(tokens[:-1], self.sequence)
+        held = self._context.n_tokens(self.sequence)
+        self._context.evaluate(tokens[held:-1], Outputs.NONE, self.sequence)
         self._loop.start(tokens)
         return True

@@ -55,6 +55,7 @@ def check_settings(settings: EngineSettings) -> None:
         ("--batch", settings.n_batch, 1, 2**16),
         ("--ubatch", settings.n_ubatch, 1, 2**16),
         ("--threads", settings.n_threads, 0, 1024),
+        ("--slots", settings.n_slots, 1, 64),
         ("--draft-max", settings.draft_max, 1, 256),
         ("--draft-min", settings.draft_min, 0, 256),
     ):
@@ -75,7 +76,8 @@ def load_target(
     model = _load_model(settings.target, "target", log, cancel, on_event)
     try:
         n_ctx = settings.n_ctx or min(model.n_ctx_train or DEFAULT_CTX, DEFAULT_CTX)
-        rows = 1 + settings.draft_max
+        # Answers that are decoded together share the rows of one round.
+        rows = max(1 + settings.draft_max, settings.n_slots)
         context = Context(
             model,
             _context_options(settings, settings.target, n_ctx, n_outputs_max=rows),
@@ -146,11 +148,12 @@ def _context_options(
     settings: EngineSettings, model: ModelSettings, n_ctx: int, *, n_outputs_max: int
 ) -> ContextOptions:
     threads = settings.n_threads or default_threads()
-    is_target = n_outputs_max > 1
+    is_target = model is settings.target
     return ContextOptions(
         n_ctx=n_ctx,
         n_batch=max(settings.n_batch, n_outputs_max),
         n_ubatch=max(settings.n_ubatch, n_outputs_max),
+        n_seq_max=settings.n_slots,
         n_outputs_max=n_outputs_max,
         # A draft model's own passes are one token wide, so it goes back by a saved state instead.
         rollback_rows=min(settings.draft_max, MAX_ROLLBACK_ROWS) if is_target else 0,

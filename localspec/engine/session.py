@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,12 +17,15 @@ from localspec.engine.drafting import Drafting
 from localspec.engine.generation import Generation
 from localspec.engine.loading import Loaded, check_settings, load_draft, load_target
 from localspec.engine.prompt import PromptBuilder
+from localspec.engine.prompt_fit import fit_prompt
 from localspec.engine.questions import Question, answer
+from localspec.engine.scheduler import Scheduler
 from localspec.engine.sequence import DraftSequence
 from localspec.engine.settings import EngineSettings, GenerateRequest
+from localspec.engine.slot_policy import SlotPolicy
 from localspec.engine.thinking import MARKER_TOKENS
 from localspec.engine.threads import default_threads
-from localspec.errors import Cancelled, UsageError
+from localspec.errors import Cancelled, LocalspecError, UsageError
 from localspec.events import Answer, Notice
 from localspec.ggufmeta.vocabulary import fingerprint
 from localspec.llama.batch import Outputs
@@ -33,6 +37,26 @@ from localspec.llama.log import NativeLog
 from localspec.llama.sampler import Sampler
 
 Emit = Callable[[Any], None]
+IsStopped = Callable[[], bool]
+Running = Generation
+"""An answer that was begun; `step` tells when it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An answer that is over."""
+
+    running: Running
+    answer: Answer | None
+    error: LocalspecError | None
+    """Why there is no answer."""
+
+    def result(self) -> Answer:
+        """Raises the error."""
+        if self.error is not None:
+            raise self.error
+        assert self.answer is not None
+        return self.answer
 
 
 class Session:
@@ -58,6 +82,7 @@ class Session:
             self._target.model.vocabulary.write_out(MARKER_TOKENS)
             self._builder = PromptBuilder(self._target.model)
             self._watch = ZeroAcceptanceWatch()
+            self._scheduler = Scheduler(context, settings.n_slots)
             self._goes_back = context.goes_back()
             if not self._goes_back and settings.method != "none":
                 emit(
@@ -94,46 +119,93 @@ class Session:
             "description": self._target.model.description,
             "rollback": context.rollback.value,
             "draft_max": min(self._settings.draft_max, self._draft_cap()),
+            "n_slots": self._settings.n_slots,
             "load_s": self._load_s,
         }
 
     def generate(self, request: GenerateRequest, emit: Emit) -> Answer:
-        """One answer; `emit` gets its events. Raises what `Generation.run` raises."""
+        """One answer, alone; `emit` gets its events. Raises what `begin` and its steps raise."""
+        running = self.begin(request, emit, lambda: self._cancel.is_set)
+        while True:
+            for ended in self.step():
+                if ended.running is running:
+                    return ended.result()
+
+    def begin(self, request: GenerateRequest, emit: Emit, is_stopped: IsStopped) -> Running:
+        """Take up an answer in a free slot; `step` goes on with it until it has ended.
+
+        is_stopped: asked between passes whether this answer is to end now.
+        Raises PromptTooLong, TemplateError, UsageError, EngineError.
+        """
         self._emit = emit
         settings = self._settings
         method = request.method or settings.method
         context = self._target.context
         if request.max_tokens is not None and request.max_tokens < 0:
             raise UsageError(f"--max-tokens {request.max_tokens} is negative")
+        prompt = fit_prompt(
+            request, self._builder, context.n_ctx, context_shift=settings.context_shift
+        )
+        notice = self._builder.take_notice()
+        if notice is not None:
+            emit(notice)
+        slot = self._scheduler.choose(prompt.tokens)
         policy = self._drafting.policy(
             method,
             request.draft_max,
             fixed=request.fixed_length,
             fresh=request.fresh_caches,
+            slot=slot,
         )
         if request.fresh_caches:
-            context.clear()
+            context.clear(slot)
         sampler = Sampler(self._target.model.vocabulary, request.sampling, context.n_ctx)
         try:
             generation = Generation(
                 context,
                 sampler,
-                policy,
+                SlotPolicy(policy, self._drafting.costs),
                 self._builder,
-                request,
+                prompt,
+                sequence=slot,
                 method=method,
                 draft_min=settings.draft_min,
                 context_shift=settings.context_shift,
-                cancel=self._cancel,
+                is_stopped=is_stopped,
                 watch=self._watch,
                 emit=emit,
             )
-            answer = generation.run(settings.model_id or str(settings.target.path), self._load_s)
-        finally:
+        except BaseException:
             sampler.close()
-        self._load_s = 0.0
-        self._drafting.answered()
-        return answer
+            raise
+        self._scheduler.add(generation)
+        return generation
+
+    def step(self) -> list[Ended]:
+        """One pass of every answer that was begun; those that ended with it."""
+        ended = []
+        for settled in self._scheduler.step():
+            generation = settled.generation
+            try:
+                if settled.error is not None:
+                    ended.append(Ended(generation, None, settled.error))
+                    continue
+                name = self._settings.model_id or str(self._settings.target.path)
+                ended.append(Ended(generation, generation.answer(name, self._load_s), None))
+                self._load_s = 0.0
+            finally:
+                generation.close()
+        if ended:
+            self._drafting.answered()
+        return ended
+
+    @property
+    def is_idle(self) -> bool:
+        return self._scheduler.n_active == 0
+
+    @property
+    def has_free_slot(self) -> bool:
+        return self._scheduler.has_free_slot
 
     def next_logits(
         self, request: GenerateRequest, continuation: Sequence[int], candidates: Sequence[int]
@@ -156,6 +228,8 @@ class Session:
 
     def close(self) -> None:
         """Save what was learned and free everything. May be called twice."""
+        if hasattr(self, "_scheduler"):
+            self._scheduler.close()
         if hasattr(self, "_drafting"):
             self._drafting.save()
             if self._drafting.costs is not None and self._cost_path is not None:
@@ -172,13 +246,19 @@ class Session:
         most = context.n_outputs_max - 1
         return min(most, context.rollback_rows) if context.rollback is Rollback.ROWS else most
 
-    def _open_draft(self) -> DraftModel:
+    def _open_draft(self, slot: int) -> DraftModel:
         draft = self._settings.draft
         assert draft is not None
-        self._draft = load_draft(
-            self._settings, draft, self._target, self._log, self._cancel, lambda e: self._emit(e)
-        )
-        return DraftSequence(self._draft.context)
+        if self._draft is None:
+            self._draft = load_draft(
+                self._settings,
+                draft,
+                self._target,
+                self._log,
+                self._cancel,
+                lambda event: self._emit(event),
+            )
+        return DraftSequence(self._draft.context, slot)
 
     @property
     def _cost_path(self) -> Path | None:
@@ -202,7 +282,7 @@ class Session:
         known = load_costs(path) if path is not None else None
         if known is not None and known.max_width >= context.n_outputs_max:
             return known
-        if context.n_tokens():
+        if any(context.n_tokens(slot) for slot in range(self._settings.n_slots)):
             # In the middle of a conversation memory is worth more than a measurement.
             return CostCurve(max_width=context.n_outputs_max)
         widths = [w for w in (1, 2, 4, 8, 16, 32, 64, 128) if w < context.n_outputs_max]

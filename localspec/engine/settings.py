@@ -40,6 +40,8 @@ class EngineSettings:
     """The draft model stops where its own probability falls below."""
     n_ctx: int = 0
     """Tokens of context; 0 takes the model's own, at most 8192."""
+    n_slots: int = 1
+    """Answers decoded at a time; each has `n_ctx` tokens of context of its own."""
     n_batch: int = 2048
     n_ubatch: int = 512
     n_threads: int = 0

@@ -7,8 +7,9 @@ import queue
 import sys
 import threading
 import traceback
+from collections import deque
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from localspec.engine.messages import (
     LOADING,
@@ -26,6 +27,9 @@ from localspec.engine.messages import (
 )
 from localspec.engine.settings import EngineSettings
 from localspec.errors import Cancelled, EngineError, LocalspecError
+
+if TYPE_CHECKING:
+    from localspec.engine.session import Session
 
 
 def main(connection: Connection[Any, Any], settings: EngineSettings) -> None:
@@ -46,9 +50,12 @@ class _Worker:
         self._start_library = library.start
         self._cancel = CancelFlag()
         self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        self._waiting: deque[Request] = deque()
+        """Requests that came and cannot be served yet, in order."""
         self._lock = threading.Lock()
-        self._running = LOADING
+        self._running: set[int] = {LOADING}
         self._cancelled: set[int] = set()
+        self._is_closing = False
 
     def run(self, settings: EngineSettings) -> None:
         threading.Thread(target=self._listen, name="listener", daemon=True).start()
@@ -60,42 +67,112 @@ class _Worker:
         except Exception as error:  # noqa: BLE001 - told to the parent, whatever it is
             self._send(Failed(LOADING, _as_data(error)))
             return
+        with self._lock:
+            self._running.discard(LOADING)
+            self._cancel.clear()
         self._send(Done(LOADING, session.facts))
         try:
-            while not isinstance(request := self._requests.get(), Close):
-                self._serve(session, request)
+            self._serve_all(session)
         finally:
             session.close()
 
-    def _serve(self, session: Any, request: Request) -> None:
-        if isinstance(request, Cancel | Close):
-            return
+    def _serve_all(self, session: Session) -> None:
+        """Requests between passes, passes while there are answers to go on with."""
+        ids: dict[Any, int] = {}
+        while True:
+            self._fetch(wait=session.is_idle and not self._waiting)
+            if self._is_closing:
+                return
+            while self._waiting and self._can_serve(session, self._waiting[0]):
+                request = self._waiting.popleft()
+                if isinstance(request, Generate):
+                    self._begin(session, request, ids)
+                else:
+                    self._answer(session, request)
+            if session.is_idle:
+                continue
+            try:
+                ended = session.step()
+            except Exception as error:
+                # Not one answer failed but the passes themselves: nobody's memory can be trusted.
+                for request_id in ids.values():
+                    self._finish(Failed(request_id, _as_data(error)))
+                raise
+            for over in ended:
+                request_id = ids.pop(over.running)
+                try:
+                    reply: Reply = Done(request_id, over.result())
+                except LocalspecError as error:
+                    reply = Failed(request_id, _as_data(error))
+                self._finish(reply)
+
+    def _fetch(self, *, wait: bool) -> None:
+        """Take up what came; `wait` for the first of it."""
+        while True:
+            try:
+                request = self._requests.get(block=wait)
+            except queue.Empty:
+                return
+            wait = False
+            if isinstance(request, Close):
+                self._is_closing = True
+            elif not isinstance(request, Cancel):
+                self._waiting.append(request)
+
+    def _can_serve(self, session: Session, request: Request) -> bool:
+        if isinstance(request, Generate):
+            return session.has_free_slot
+        # It replaces what memory holds, so no answer may be running.
+        return session.is_idle or not isinstance(request, NextLogits)
+
+    def _begin(self, session: Session, request: Generate, ids: dict[Any, int]) -> None:
         with self._lock:
-            self._running = request.id
-            is_cancelled = request.id in self._cancelled
+            self._running.add(request.id)
+            # The flag stops passes; it was meant for an answer that ran alone. That answer still
+            # ends, since it is among the cancelled.
+            self._cancel.clear()
         try:
-            if is_cancelled:
+            if request.id in self._cancelled:
+                raise Cancelled("the request was cancelled before it began")
+            running = session.begin(
+                request.request,
+                self._teller(request.id),
+                lambda: request.id in self._cancelled or self._is_closing,
+            )
+        except Exception as error:  # noqa: BLE001 - told to the parent, whatever it is
+            self._finish(Failed(request.id, _as_data(error)))
+        else:
+            ids[running] = request.id
+
+    def _answer(self, session: Session, request: Request) -> None:
+        """A question that needs no passes, or passes of its own."""
+        assert isinstance(request, Ask | NextLogits | Explain)
+        try:
+            if request.id in self._cancelled:
                 raise Cancelled("the request was cancelled before it began")
             result: Any
-            if isinstance(request, Generate):
-                result = session.generate(request.request, self._teller(request.id))
-            elif isinstance(request, Ask):
+            if isinstance(request, Ask):
                 result = session.ask(request.question)
             elif isinstance(request, NextLogits):
+                with self._lock:
+                    self._running.add(request.id)
                 result = session.next_logits(
                     request.request, request.continuation, request.candidates
                 )
             else:
-                assert isinstance(request, Explain)
                 result = session.explain()
             reply: Reply = Done(request.id, result)
         except Exception as error:  # noqa: BLE001 - told to the parent, whatever it is
             reply = Failed(request.id, _as_data(error))
+        self._finish(reply)
+
+    def _finish(self, reply: Reply) -> None:
         with self._lock:
             # From here on a late cancel finds nothing to stop.
-            self._running = -1
-            self._cancelled.discard(request.id)
-            self._cancel.clear()
+            self._running.discard(reply.id)
+            self._cancelled.discard(reply.id)
+            if not self._is_closing:
+                self._cancel.clear()
         self._send(reply)
 
     def _listen(self) -> None:
@@ -104,22 +181,27 @@ class _Worker:
                 message = self._connection.recv()
             except (EOFError, OSError):
                 # The parent is gone: stop what runs, save, and end.
-                self._cancel.set()
-                self._requests.put(Close())
+                self._close()
                 return
             if isinstance(message, Cancel):
                 self._stop(message.id)
+            elif isinstance(message, Close):
+                self._close()
             else:
-                if isinstance(message, Close):
-                    self._cancel.set()
                 self._requests.put(message)
+
+    def _close(self) -> None:
+        with self._lock:
+            self._is_closing = True
+            self._cancel.set()
+        self._requests.put(Close())
 
     def _stop(self, request_id: int) -> None:
         with self._lock:
-            if self._running == request_id:
+            self._cancelled.add(request_id)
+            # Others share the passes of an answer that does not run alone: it ends between two.
+            if self._running == {request_id}:
                 self._cancel.set()
-            else:
-                self._cancelled.add(request_id)
 
     def _teller(self, request_id: int) -> Any:
         return lambda event: self._send(Said(request_id, event))

@@ -29,6 +29,13 @@ class Part:
     outputs: Outputs
     sequence: int = 0
 
+    @property
+    def n_outputs(self) -> int:
+        """Rows of logits it gets."""
+        if self.outputs is Outputs.ALL:
+            return len(self.tokens)
+        return 1 if self.outputs is Outputs.LAST and len(self.tokens) else 0
+
 
 class Batch:
     """A `llama_batch` over numpy arrays of ours: no Python loop over tokens, nothing to free."""
