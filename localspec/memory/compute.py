@@ -53,7 +53,7 @@ def nextn_compute_bytes(load: ModelLoad, placement: Placement) -> tuple[int, ...
 
 def output_bytes(load: ModelLoad) -> int:
     """The rows of logits a pass hands over, in host memory (llama-context.cpp output_reserve)."""
-    return load.architecture.n_vocab * load.n_outputs * 4
+    return load.architecture.n_vocab * max(load.n_outputs, load.n_seq) * 4
 
 
 def batch_of(load: ModelLoad) -> Batch:
@@ -67,6 +67,7 @@ def batch_of(load: ModelLoad) -> Batch:
         kv_type_k=load.kv_type,
         kv_type_v=load.kv_type,
         rollback_rows=load.rows_of_state // load.n_seq - 1,
+        n_seq=load.n_seq,
     )
 
 

@@ -109,7 +109,8 @@ def make_loads(target: Header, draft: Header | None, options: LoadOptions) -> tu
             )
     architecture = read_architecture(target)
     n_ctx = options.n_ctx or min(architecture.n_ctx_train or DEFAULT_CTX, DEFAULT_CTX)
-    rows = (1 + options.draft_max) * options.n_seq
+    # Answers that are decoded together share the rows of one round (engine/loading.py).
+    rows = max(1 + options.draft_max, options.n_seq)
     loads = [
         ModelLoad(
             role="target",
@@ -138,7 +139,7 @@ def make_loads(target: Header, draft: Header | None, options: LoadOptions) -> tu
                 n_ctx=n_ctx,
                 n_batch=options.n_batch,
                 n_ubatch=options.n_ubatch,
-                n_outputs=options.n_seq,
+                n_outputs=1,
                 n_seq=options.n_seq,
                 kv_type=options.draft_kv_type,
                 flash_attn=options.flash_attn,

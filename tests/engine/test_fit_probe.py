@@ -72,8 +72,9 @@ def assert_same(load: ModelLoad, path: Path) -> None:
         LoadOptions(n_ctx=512, draft_max=4),
         LoadOptions(n_ctx=2048, draft_max=4, n_ubatch=64, flash_attn=False),
         LoadOptions(n_ctx=300, draft_max=8, n_ubatch=200),
+        LoadOptions(n_ctx=1024, draft_max=4, n_seq=4),
     ],
-    ids=["plain", "without-flash", "odd"],
+    ids=["plain", "without-flash", "odd", "four-sequences"],
 )
 def test_tiny_models_of_every_kind(family: str, options: LoadOptions, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "a.gguf", family)

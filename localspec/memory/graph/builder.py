@@ -23,6 +23,8 @@ class Batch:
     kv_type_k: str
     kv_type_v: str
     rollback_rows: int = 0
+    n_seq: int = 1
+    """Sequences the tokens are shared among; each brings its own recurrent state."""
 
 
 class GraphUnknownError(Exception):

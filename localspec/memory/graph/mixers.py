@@ -35,11 +35,12 @@ def _states(b: Builder, layer: Layer, kind: str) -> tuple[Tensor, Tensor]:
 def _open_states(b: Builder, layer: Layer, kind: str) -> tuple[Tensor, Tensor, Tensor]:
     assert b.arch.recurrent is not None
     size = b.arch.recurrent.conv if kind == "r" else b.arch.recurrent.state
-    cache = weight(f"{kind}{layer.index}", size, 1)
-    states = reshape(cache, size, 1)
+    n_seq = b.batch.n_seq
+    cache = weight(f"{kind}{layer.index}", size, n_seq)
+    states = reshape(cache, size, n_seq)
     b.expand(write_into(states, view(states, size)))
-    gathered = Tensor("get_rows", (size, 1), (states, b.input("s_copy", 1, element=I32)))
-    return cache, view(gathered, size, 1), gathered
+    gathered = Tensor("get_rows", (size, n_seq), (states, b.input("s_copy", n_seq, element=I32)))
+    return cache, view(gathered, size, n_seq), gathered
 
 
 def _copy_extra(b: Builder, gathered: Tensor, cache: Tensor) -> None:
@@ -52,7 +53,9 @@ def _convolved(b: Builder, layer: Layer, x: Tensor, channels: int, name: str) ->
     kernel = b.matrix(name)
     kept = kernel.shape[0] - 1
     cache, state = _states(b, layer, "r")
-    joined = Tensor("concat", (kept + n, channels, 1), (reshape(state, kept, channels, 1), x))
+    joined = Tensor(
+        "concat", (kept * b.batch.n_seq + n, channels, 1), (reshape(state, kept, channels, 1), x)
+    )
     for _ in range(min(n, 1 + b.batch.rollback_rows)):
         b.expand(write_into(view(cache, kept * channels), view(joined, kept, channels)))
     return Tensor("ssm_conv", (channels, n, 1), (joined, kernel))
@@ -86,7 +89,7 @@ def _mamba2(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     dt = view(both, n_head, n)
     joined = Tensor(
         "concat",
-        (kept + n, conv_channels, 1),
+        (kept * b.batch.n_seq + n, conv_channels, 1),
         (reshape(state, kept, conv_channels, 1), view(mixed, n, conv_channels, 1)),
     )
     for _ in range(min(n, 1 + b.batch.rollback_rows)):
@@ -102,7 +105,7 @@ def _mamba2(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     rows = 1 + b.batch.rollback_rows
     scan = Tensor(
         "ssm_scan",
-        (d_inner * n + size * rows,),
+        (d_inner * n + size * rows * b.batch.n_seq,),
         (
             reshape(store, size, 1),
             values,
@@ -110,7 +113,7 @@ def _mamba2(b: Builder, layer: Layer, x: Tensor) -> Tensor:
             b.tensor("ssm_a"),
             keys,
             queries,
-            b.input("s_copy", 1, element=I32),
+            b.input("s_copy", b.batch.n_seq, element=I32),
         ),
     )
     b.expand(scan)
@@ -144,7 +147,7 @@ def _delta_net(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     kept = kernel.shape[0] - 1
     joined = Tensor(
         "concat",
-        (kept + n, channels, 1),
+        (kept * b.batch.n_seq + n, channels, 1),
         (reshape(kept_columns, kept, channels, 1), view(mixed, n, channels, 1)),
     )
     for _ in range(1 + b.batch.rollback_rows):
@@ -155,7 +158,11 @@ def _delta_net(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     q, k = (b.node("scale", b.node("rms_norm", view(conv, dim, k_heads, n))) for _ in range(2))
     v = view(conv, dim, heads, n)
     size, rows = dim * dim * heads, 1 + b.batch.rollback_rows
-    scan = Tensor("gated_delta_net", (d_inner * n + size * rows,), (q, k, v, gate, beta, state))
+    scan = Tensor(
+        "gated_delta_net",
+        (d_inner * n + size * rows * b.batch.n_seq,),
+        (q, k, v, gate, beta, state),
+    )
     b.expand(write_into(view(store, size), view(scan, size)))
     out = b.norm(view(scan, dim, heads, n), "ssm_norm")
     out = b.node("mul", out, b.node("unary", reshape(z, dim, heads, n)))
