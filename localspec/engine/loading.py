@@ -106,7 +106,10 @@ def load_draft(
     require_pair(target.info.header, info.header)
     model = _load_model(draft, "draft", log, cancel, on_event)
     try:
-        options = _context_options(settings, draft, target.context.n_ctx, n_outputs_max=1)
+        # llama.cpp wants a row for every sequence, though slots ask for theirs one by one.
+        options = _context_options(
+            settings, draft, target.context.n_ctx, n_outputs_max=settings.n_slots
+        )
         context = Context(model, options, cancel, log)
     except BaseException:
         model.close()
