@@ -91,12 +91,12 @@ class _Transfer:
         self._client = client
         self.downloaded = 0
         self.resumed = False
+        self._furthest = partial.size
         self._xet_failed = False
 
     def run(self) -> RemoteFile:
         """Attempt until every byte is there; the version that they are."""
         failures = 0
-        furthest = self._partial.size
         while True:
             try:
                 return self._attempt()
@@ -110,8 +110,8 @@ class _Transfer:
                     error = TransferBroken("the server does not have the range asked for")
                 # Only new ground counts: a server that breaks off at the same place every time,
                 # or sends everything again and again, must not keep us for ever.
-                failures = 1 if self._partial.hashed > furthest else failures + 1
-                furthest = max(furthest, self._partial.hashed)
+                failures = 1 if self._partial.hashed > self._furthest else failures + 1
+                self._furthest = max(self._furthest, self._partial.hashed)
                 self._progress.start("waiting", self._partial.hashed)
                 self._client.pause_after(error, failures, self._source)
 
@@ -121,7 +121,8 @@ class _Transfer:
         remote = self._client.file_once(self._source)
         _expected(remote, self._sha256)
         partial = self._partial
-        partial.claim(remote.etag, remote.size)
+        if not partial.claim(remote.etag, remote.size):
+            self._furthest = 0
         self._hash_what_is_there(remote)
         if partial.hashed == 0 and not self._xet_failed and wants_xet(remote):
             self._receive_by_xet(remote)

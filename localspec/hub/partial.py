@@ -52,15 +52,19 @@ class PartialFile:
         """Of the first `hashed` bytes."""
         return self._digest.hexdigest()
 
-    def claim(self, etag: str, size: int) -> None:
-        """These bytes are to become the version `etag`; bytes of another version are dropped."""
+    def claim(self, etag: str, size: int) -> bool:
+        """These bytes are to become the version `etag`; bytes of another version are dropped.
+
+        Whether what was there is of that version.
+        """
         identity = {"etag": etag, "size": size}
         if self._read_state() == identity and self.size <= size:
-            return
+            return True
         self.restart()
         beside = self._state_path.with_name(f"{self._state_path.name}.new")
         beside.write_text(json.dumps(identity), encoding="utf-8")
         beside.replace(self._state_path)
+        return False
 
     def restart(self) -> None:
         """Forget every byte."""
