@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from localspec.errors import DownloadError, LocalspecError
 from localspec.paths import Paths
+from localspec.tui.backend.guess import guessed_size
 from localspec.tui.backend.library import Library
 from localspec.tui.backend.views import (
     FitBrief,
@@ -139,17 +140,19 @@ class Fitting:
     def _by_size(self, resolved: ResolvedPair) -> FitBrief:
         """A guess by the files' sizes, marked as one."""
         files = [file for file in (resolved.target, resolved.draft) if file is not None]
-        sizes = [file.size for file in files]
+        sizes = [file.size or guessed_size(f"{file.name} {file.source}") for file in files]
         if any(size is None for size in sizes):
             return FitBrief("unknown", "–", "its size is not known yet; f reads the header")
+        guessed = any(file.size is None for file in files)
+        how = "guessed by its name" if guessed else "by the size of its files"
         machine = self._machine()
         free = sum(gpu.usable for gpu in machine.gpus) or machine.host.usable
         # Cache and buffers of a few thousand tokens take about a tenth of the weights.
         needed = int(sum(size or 0 for size in sizes) * 1.1) + GIB // 4
         if needed > free:
             short = (needed - free) / GIB
-            return FitBrief("short", f"~ −{short:.1f} GiB", "by the size of its files; f knows")
-        return FitBrief("fits", "~ fits", "by the size of its files; f reads the header")
+            return FitBrief("short", f"~ −{short:.1f} GiB", f"{how}; f reads the header")
+        return FitBrief("fits", "~ fits", f"{how}; f reads the header")
 
 
 def brief_of(report: FitReport) -> FitBrief:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from localspec.paths import Paths
+from localspec.tui.backend.guess import guessed_size
 from localspec.tui.backend.views import FileView, ModelRow
 from localspec.units import format_file_size
 
@@ -94,4 +95,10 @@ def _file(role: str, model: CatalogModel, state: FileState) -> FileView:
         model.license,
         elsewhere or "",
         str(model.source),
+        None if state.size is not None else guessed_size(_told(model)),
     )
+
+
+def _told(model: CatalogModel) -> str:
+    """Everything the catalogue says about a file that may name its size."""
+    return f"{model.shown} {model.id} {model.source}"

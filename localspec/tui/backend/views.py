@@ -66,6 +66,8 @@ class FileView:
     found_in: str = ""
     """Whose folder it lies in, when it is not localspec's own."""
     source: str = ""
+    guess: int | None = None
+    """Bytes guessed from its name, while `size` is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,13 @@ class ModelRow:
     def size(self) -> int | None:
         sizes = [file.size for file in self.files if file.size is not None]
         return sum(sizes) if len(sizes) == len(self.files) else None
+
+    @property
+    def likely_size(self) -> int | None:
+        """Bytes, guessed where they are not known; None when a name tells nothing."""
+        sizes = [file.size if file.size is not None else file.guess for file in self.files]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
 
     @property
     def to_pull(self) -> int | None:

@@ -86,7 +86,11 @@ def details_lines(row: ModelRow, report: FitReport | None, look: Look, width: in
 
 
 def _file(file: FileView, look: Look, width: int) -> Text:
-    size = format_file_size(file.size) if file.size is not None else "size unknown"
+    if file.size is None and file.guess is None:
+        size = "size unknown"
+    else:
+        about = "≈ " if file.size is None else ""
+        size = about + format_file_size(file.size or file.guess or 0)
     state = "on disk" if file.on_disk else "to pull"
     if file.on_disk and file.found_in:
         state = f"in {file.found_in}"

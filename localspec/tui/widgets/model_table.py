@@ -12,7 +12,7 @@ from localspec.tui.backend.views import FitBrief, ModelRow
 from localspec.tui.theme import Look
 from localspec.units import format_file_size
 
-_OTHER_COLUMNS = 48
+_OTHER_COLUMNS = 50
 """Cells that all columns but the first take, gaps included."""
 
 COLUMNS = ("PAIR", "METHOD", "SIZE", "FITS", "DISK", "GAIN")
@@ -115,11 +115,14 @@ class ModelTable(DataTable[Text]):
 
     def _cells(self, row: ModelRow) -> list[Text]:
         look = self.look
-        size = format_file_size(row.size) if row.size is not None else "?"
+        likely = row.likely_size
+        size = "?" if likely is None else format_file_size(likely)
+        if row.size is None and likely is not None:
+            size = f"≈ {size}"
         disk_colour = {"all": look.good, "part": look.warn, "none": look.muted}[row.here]
         gain = f"{row.gain:.2f}×" if row.gain else "–"
         room = max(18, self.size.width - _OTHER_COLUMNS)
-        name = row.id if len(row.id) <= room else "…" + row.id[1 - room :]
+        name = shortened(row.id, room)
         return [
             Text(name, look.text),
             Text(row.method if row.built else f"{row.method} *", look.muted),
@@ -133,6 +136,13 @@ class ModelTable(DataTable[Text]):
         look = self.look
         colours = {"fits": look.good, "tight": look.warn, "short": look.bad}
         return Text(fit.text, colours.get(fit.verdict, look.muted))
+
+
+def shortened(model: str, room: int) -> str:
+    """The end of a path says what it is, of a pair's id the beginning does."""
+    if len(model) <= room:
+        return model
+    return f"…{model[1 - room :]}" if model.endswith(".gguf") else f"{model[: room - 1]}…"
 
 
 def _with_fit(row: ModelRow, fit: FitBrief) -> ModelRow:
@@ -152,7 +162,7 @@ def _sort_key(row: ModelRow, column: str) -> tuple[float, str]:
         case "METHOD":
             return 0.0, f"{row.method} {row.id}"
         case "SIZE":
-            return (float("inf") if row.size is None else float(row.size)), row.id
+            return (float("inf") if row.likely_size is None else float(row.likely_size)), row.id
         case "FITS":
             return float(_VERDICTS[row.fit.verdict]), row.id
         case "DISK":
