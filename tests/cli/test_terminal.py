@@ -44,9 +44,7 @@ def test_ctrl_c_stops_the_answer_and_keeps_the_chat(
         assert shown.end() == 0
 
 
-def test_a_killed_engine_is_one_error_and_the_next_question_is_answered(
-    tiny: Path, home: Path
-) -> None:
+def test_a_killed_engine_is_started_again_for_the_next_question(tiny: Path, home: Path) -> None:
     with chat(tiny, home, "--draft", "ngram", "--max-tokens", "8", *ENDLESS) as program:
         engine = next(
             child
@@ -58,7 +56,7 @@ def test_a_killed_engine_is_one_error_and_the_next_question_is_answered(
         program.type("hello\r")
         answered = program.read_until("tok/s")
         assert "Traceback" not in answered
-        program.type("\x04")
+        program.type("/quit\r")
         assert program.end() == 0
 
 

@@ -54,10 +54,14 @@ class PtyProgram:
         return before
 
     def end(self) -> int:
-        """Read to the end; the exit code."""
+        """Read to the end; the exit code. Raises AssertionError when it goes on."""
+        deadline = time.monotonic() + _PATIENCE_S
         while self._read_some():
             pass
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        while (ended := os.waitpid(self.pid, os.WNOHANG))[0] == 0:
+            assert time.monotonic() < deadline, f"it does not end: {self._shown[-500:]!r}"
+            time.sleep(0.02)
+        return os.waitstatus_to_exitcode(ended[1])
 
     def _read_some(self) -> bool:
         ready, _, _ = select.select([self._terminal], [], [], _PATIENCE_S)
