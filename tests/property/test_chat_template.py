@@ -64,6 +64,7 @@ def test_chatml_holds_every_message_in_order(messages: list[ChatMessage]) -> Non
     assert text == expected + "<|im_start|>assistant\n"
 
 
+@settings(deadline=None)
 @given(MESSAGES)
 def test_merging_the_system_message_loses_no_text_and_leaves_no_system(
     messages: list[ChatMessage],

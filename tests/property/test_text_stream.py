@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from localspec.engine.text_stream import TextStream
@@ -29,6 +29,7 @@ def cut(text: str, stops: list[str]) -> str:
     return text
 
 
+@settings(deadline=None)
 @given(PIECES)
 @example([b"\xf0\x9f", b"\x98", b"\x80"])
 @example([b"\xf0\x9f", b"a", b"\xff", b"\xe2\x82"])
@@ -36,6 +37,7 @@ def test_any_division_of_any_bytes_decodes_as_the_whole(tokens: list[bytes]) -> 
     assert stream(tokens)[0] == b"".join(tokens).decode("utf-8", "replace")
 
 
+@settings(deadline=None)
 @given(st.text(), st.data())
 def test_characters_divided_between_tokens_arrive_whole(text: str, data: st.DataObject) -> None:
     raw = text.encode("utf-8", "replace")
@@ -44,6 +46,7 @@ def test_characters_divided_between_tokens_arrive_whole(text: str, data: st.Data
     assert stream(tokens)[0] == raw.decode()
 
 
+@settings(deadline=None)
 @given(TEXT_PIECES, STOPS)
 def test_stop_strings_cut_as_a_search_of_the_whole_text_does(
     pieces: list[str], stops: list[str]
@@ -54,6 +57,7 @@ def test_stop_strings_cut_as_a_search_of_the_whole_text_does(
     assert out.stopped == any(stop in whole for stop in stops)
 
 
+@settings(deadline=None)
 @given(TEXT_PIECES, STOPS)
 def test_a_stop_is_told_at_the_token_that_completes_it(pieces: list[str], stops: list[str]) -> None:
     out = TextStream(tuple(stops))
@@ -66,6 +70,7 @@ def test_a_stop_is_told_at_the_token_that_completes_it(pieces: list[str], stops:
     assert out.n_tokens == needed
 
 
+@settings(deadline=None)
 @given(TEXT_PIECES, STOPS)
 def test_only_what_may_become_a_stop_string_is_held_back(
     pieces: list[str], stops: list[str]
@@ -82,6 +87,7 @@ def test_only_what_may_become_a_stop_string_is_held_back(
         assert not held or any(stop.startswith(held) for stop in stops)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.text("ab<", max_size=3), st.booleans()), max_size=20), STOPS)
 def test_each_character_keeps_the_origin_of_its_token(
     tokens: list[tuple[str, bool]], stops: list[str]
@@ -94,6 +100,7 @@ def test_each_character_keeps_the_origin_of_its_token(
     assert found == expected[: len(found)]
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(STYLES),
     st.text("a <", max_size=6),
