@@ -109,25 +109,9 @@ class DownloadDesk:
                 control.cancel()
 
     def _run(self, model: str, control: PullControl) -> None:
-        from localspec.hub.pull import plan_pull, pull
-
         try:
-            plan = plan_pull(self._resolve(model), control=control)
-            with self._lock:
-                files = tuple(
-                    DownloadFile(
-                        file.role,
-                        file.name,
-                        file.size if file.on_disk else file.arrived,
-                        file.size,
-                        0.0,
-                        "done" if file.on_disk else "waiting",
-                    )
-                    for file in plan.files
-                )
-                state = "paused" if control.paused else "running"
-                self._change(model, state=state, files=files, only=control)
-            pull(plan, lambda event: self._progress(model, control, event), control=control)
+            resolved = self._resolve(model)
+            self._fetch(resolved, control, lambda event: self._progress(model, control, event))
         except LocalspecError as error:
             if control.cancelled:
                 return
@@ -136,6 +120,21 @@ class DownloadDesk:
             self._end(model, control, "failed", f"{type(error).__name__}: {error}", "r tries again")
         else:
             self._end(model, control, "done", "", "")
+
+    def _fetch(
+        self,
+        resolved: ResolvedPair,
+        control: PullControl,
+        told: Callable[[DownloadProgress], None],
+    ) -> None:
+        """Raises DownloadError, and Cancelled once `control` is cancelled."""
+        from localspec.hub.pull import plan_pull, pull
+
+        plan = plan_pull(resolved, control=control)
+        for file in plan.files:
+            done, stage = (file.size, "done") if file.on_disk else (file.arrived, "waiting")
+            told(DownloadProgress(file.role, file.name, done, file.size, 0.0, stage))
+        pull(plan, told, control=control)
 
     def _progress(self, model: str, control: PullControl, event: DownloadProgress) -> None:
         with self._lock:
@@ -147,7 +146,8 @@ class DownloadDesk:
             )
             same = [f.role == new.role and f.name == new.name for f in item.files]
             files = tuple(new if s else f for s, f in zip(same, item.files, strict=True))
-            self._change(model, files=files if any(same) else (*item.files, new))
+            state = "running" if item.state == "planning" else item.state
+            self._change(model, state=state, files=files if any(same) else (*item.files, new))
 
     def _end(self, model: str, control: PullControl, state: str, message: str, hint: str) -> None:
         with self._lock:

@@ -68,7 +68,8 @@ class Transcript(ScrollView, can_focus=True):
         return self._tint
 
     def on_mount(self) -> None:
-        self.set_interval(_SLICE_EVERY_S, self._work, name="transcript")
+        # Awake only while something waits to be rendered.
+        self._slices = self.set_interval(_SLICE_EVERY_S, self._work, name="slices", pause=True)
 
     def show_look(self, look: Look, *, tint: bool) -> None:
         """Draw everything again in other colours."""
@@ -95,6 +96,8 @@ class Transcript(ScrollView, can_focus=True):
             self._starts.append(self._height)
             self._height += len(self._strips[-1])
         self._settle(follow)
+        if self._stale:
+            self._slices.resume()
 
     def append(self, *entries: Entry) -> None:
         self.replace_from(len(self._entries), list(entries))
@@ -230,6 +233,8 @@ class Transcript(ScrollView, can_focus=True):
             *range(visible.stop, len(self._entries)),
             *range(visible.start),
         ]
+        if self._stale:
+            self._slices.resume()
         self._layout_from(0)
         self._settle(follow)
         if not follow:
@@ -237,7 +242,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def _work(self) -> None:
         """Render some of what is stale, without moving what the user looks at."""
-        if not self._stale or not self.is_attached:
+        if not self._stale:
+            self._slices.pause()
             return
         follow = self._follows()
         line = int(self.scroll_offset.y)
