@@ -159,7 +159,7 @@ def command(
     choice = parse_draft(draft)
     paths = user_paths()
     settings = ServerSettings(
-        models=tuple(_served(name, choice, load, output, paths) for name in models),
+        models=tuple(_served(name, choice, load, slots, output, paths) for name in models),
         host=host,
         port=port,
         api_keys=_api_keys(api_key_file),
@@ -187,7 +187,7 @@ def command(
 
 
 def _served(
-    name: str, draft: DraftChoice, load: LoadOptions, output: Output, paths: Paths
+    name: str, draft: DraftChoice, load: LoadOptions, slots: int, output: Output, paths: Paths
 ) -> ServedModel:
     from localspec.cli.run_models import prepare_models
     from localspec.cli.run_settings import engine_settings
@@ -206,7 +206,7 @@ def _served(
         pair_draft_max=ready.draft_max,
         pair_p_min=ready.p_min,
     )
-    return ServedModel(model_id, engine)
+    return ServedModel(model_id, replace(engine, n_slots=slots))
 
 
 async def _start(model: ServedModel, output: Output) -> EngineClient:
