@@ -33,6 +33,16 @@ class Paths:
         return self.data / "chats"
 
     @property
+    def costs(self) -> Path:
+        """Measured cost curves, one per model file, device, threads and build."""
+        return self.cache / "costs"
+
+    @property
+    def calibration(self) -> Path:
+        """What loads took beyond their plans, by device."""
+        return self.cache / "memory.json"
+
+    @property
     def user_catalog(self) -> Path:
         return self.config / "models.toml"
 

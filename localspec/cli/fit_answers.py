@@ -113,10 +113,10 @@ def make_machine(output: Output, *, vram: str, ram: str, unified: str, card: str
     output.status("asking llama.cpp for its devices")
     from localspec.engine.child import run_in_child
     from localspec.engine.inspection import inspect_library
-    from localspec.memory.calibration import default_calibration
+    from localspec.memory.calibration import Calibration
     from localspec.paths import user_paths
 
-    known = default_calibration(user_paths().cache).reserves()
+    known = Calibration(user_paths().calibration).reserves()
     try:
         return this_machine(run_in_child(inspect_library).devices, reserves=known)
     except EngineError as error:

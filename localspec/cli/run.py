@@ -75,8 +75,7 @@ def command(
     The text is the target model's own, whatever drafts for it. With a PROMPT it answers once; what
     is piped in is appended to it. Without one it opens a chat, in which /help shows the commands.
     """
-    from localspec.cli.run_engine import warn_about_build
-    from localspec.cli.run_guard import settings_that_fit, this_machine_quickly
+    from localspec.cli.run_engine import fitting_settings, warn_about_build
     from localspec.cli.run_models import prepare_models
     from localspec.cli.run_settings import (
         LoadOptions,
@@ -138,7 +137,7 @@ def command(
         pair_draft_max=models.draft_max,
         pair_p_min=models.p_min,
     )
-    settings = settings_that_fit(settings, this_machine_quickly(), output, force=force)
+    settings = fitting_settings(settings, paths, output, force=force)
     warn_about_build(output)
     show_stats = output.is_terminal if stats is None else stats
     if question is None:

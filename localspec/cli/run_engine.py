@@ -17,6 +17,7 @@ from localspec.events import Answer, LoadProgress, Notice, PromptProgress, TextD
 
 if TYPE_CHECKING:
     from localspec.engine.client import EngineClient
+    from localspec.paths import Paths
 
 _LONG_PROMPT = 1024
 """Tokens from which reading the prompt deserves a progress bar."""
@@ -39,6 +40,23 @@ async def start_engine(settings: EngineSettings, output: Output) -> EngineClient
         return await EngineClient.start(settings, on_event)
     finally:
         output.clear_status()
+
+
+def fitting_settings(
+    settings: EngineSettings, paths: Paths, output: Output, *, force: bool
+) -> EngineSettings:
+    """`settings` that go into this machine's memory, telling what was changed for it.
+
+    Raises DoesNotFit, unless `force`; BadModelFile.
+    """
+    from localspec.engine.guard import settings_that_fit, this_machine_quickly
+    from localspec.memory.calibration import Calibration
+
+    machine = this_machine_quickly(Calibration(paths.calibration))
+    guarded = settings_that_fit(settings, machine, force=force)
+    for notice in guarded.notices:
+        output.warn(notice.message, notice.hint)
+    return guarded.settings
 
 
 def warn_about_build(output: Output) -> None:

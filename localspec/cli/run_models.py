@@ -44,7 +44,7 @@ def prepare_models(name: str, draft: DraftChoice, output: Output, paths: Paths) 
         resolved = replace(resolved, draft=own.target)
     elif not draft.wants_model:
         resolved = replace(resolved, draft=None)
-    target, draft_path = _fetch_missing(resolved, output)
+    target, draft_path = _fetch_missing(resolved, output, paths)
     return ReadyModels(resolved.id, target, draft_path, resolved.draft_max, resolved.p_min)
 
 
@@ -57,7 +57,9 @@ def _notes(resolved: ResolvedPair) -> tuple[str, ...]:
     return () if built else resolved.notes[:1]
 
 
-def _fetch_missing(resolved: ResolvedPair, output: Output) -> tuple[Path, Path | None]:
+def _fetch_missing(
+    resolved: ResolvedPair, output: Output, paths: Paths
+) -> tuple[Path, Path | None]:
     from localspec.hub.resolve import LocalFile
 
     found = {
@@ -66,16 +68,17 @@ def _fetch_missing(resolved: ResolvedPair, output: Output) -> tuple[Path, Path |
         if isinstance(file, LocalFile)
     }
     if resolved.missing:
-        found |= _pull(resolved, output)
+        found |= _pull(resolved, output, paths)
     return found["target"], found.get("draft")
 
 
-def _pull(resolved: ResolvedPair, output: Output) -> dict[str, Path]:
+def _pull(resolved: ResolvedPair, output: Output, paths: Paths) -> dict[str, Path]:
     """Paths of both files by role, after a download to which the user agreed."""
+    from localspec.cli.memory_glance import weight_budget
     from localspec.cli.pulling import pull_with_progress
     from localspec.hub.pull import plan_pull
 
-    plan = plan_pull(resolved)
+    plan = plan_pull(resolved, memory_budget=weight_budget(resolved, paths))
     if plan.to_fetch:
         size = format_file_size(plan.to_fetch)
         if not output.confirm(f"{resolved.id} is not here yet. Download {size}?"):
@@ -85,4 +88,5 @@ def _pull(resolved: ResolvedPair, output: Output) -> dict[str, Path]:
                 to_fetch=plan.to_fetch,
             )
     narrator = output.without_json()
-    return {file.role: file.path for file in pull_with_progress(plan, narrator)}
+    # A split model has one file per part; llama.cpp is given the first.
+    return {file.role: file.path for file in reversed(pull_with_progress(plan, narrator))}

@@ -135,7 +135,8 @@ def engine_settings(
         lookup_static=static,
         lookup_dynamic=Path(dynamic) if dynamic not in (None, "off") else None,
         lookup_folder=paths.lookup if keeps_own else None,
-        cost_folder=paths.cache / "costs",
+        cost_folder=paths.costs,
+        calibration=paths.calibration,
     )
 
 

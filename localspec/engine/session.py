@@ -15,6 +15,7 @@ from localspec.engine.cost_probe import probe_costs
 from localspec.engine.cost_store import cost_path, load_costs, save_costs
 from localspec.engine.drafting import Drafting
 from localspec.engine.generation import Generation
+from localspec.engine.guard import learn_from_load
 from localspec.engine.loading import Loaded, check_settings, load_draft, load_target
 from localspec.engine.prompt import PromptBuilder
 from localspec.engine.prompt_fit import fit_prompt
@@ -71,6 +72,7 @@ class Session:
         """
         check_settings(settings)
         begun = perf_counter()
+        free_before = _free_memory(settings)
         self._settings = settings
         self._log = log
         self._cancel = cancel
@@ -106,6 +108,7 @@ class Session:
         except BaseException:
             self.close()
             raise
+        self._beyond_plan = learn_from_load(settings, free_before, _free_memory(settings))
         self._load_s = perf_counter() - begun
 
     @property
@@ -120,6 +123,7 @@ class Session:
             "rollback": context.rollback.value,
             "draft_max": min(self._settings.draft_max, self._draft_cap()),
             "n_slots": self._settings.n_slots,
+            "beyond_plan": self._beyond_plan,
             "load_s": self._load_s,
         }
 
@@ -292,3 +296,8 @@ class Session:
             context.clear()
             raise
         return CostCurve(costs, max_width=context.n_outputs_max)
+
+
+def _free_memory(settings: EngineSettings) -> dict[str, int]:
+    """Free bytes by device, where a plan wants to be compared with them."""
+    return {device.name: device.free for device in devices()} if settings.planned else {}

@@ -55,6 +55,10 @@ class EngineSettings:
     """A dynamic lookup cache to load and save, instead of the one in `lookup_folder`."""
     lookup_folder: Path | None = None
     """Where dynamic lookup caches are kept, one per vocabulary; None keeps none."""
+    planned: tuple[tuple[str, int], ...] = ()
+    """Bytes planned on each GPU, by its name; to be held against what the load really takes."""
+    calibration: Path | None = None
+    """Where that difference is remembered; None remembers nothing."""
     cost_folder: Path | None = None
     """Where measured cost curves are kept, one per model file, device, threads and build."""
 

@@ -63,7 +63,7 @@ def require_pair(target: Header, draft: Header) -> Compatibility:
     if found.difference is not None:
         raise IncompatiblePair(
             f"{draft.name} cannot draft for {target.name}: {explain(found.difference)}",
-            hint="a draft must come from the same model family: localspec pair TARGET",
+            hint="a draft must come from the same model family: localspec list --for TARGET",
             what=found.difference.what,
             target=found.difference.target,
             draft=found.difference.draft,

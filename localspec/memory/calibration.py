@@ -56,8 +56,3 @@ class Calibration:
             # A figure that cannot be kept is measured again next time.
             return beyond
         return beyond
-
-
-def default_calibration(cache: Path) -> Calibration:
-    """The file in the user's cache folder."""
-    return Calibration(cache / "memory.json")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 
-from localspec.cli.output import Output
-from localspec.cli.run_guard import settings_that_fit
+from localspec.engine.guard import learn_from_load, settings_that_fit
 from localspec.engine.settings import EngineSettings, ModelSettings
 from localspec.errors import BadModelFile, DoesNotFit
 from localspec.ggufmeta.header import read_header
+from localspec.memory.calibration import Calibration
 from localspec.memory.devices import CUDA_CONTEXT, Device, Machine, imagined_machine
 from localspec.memory.fit import estimator, max_gpu_layers
 from localspec.memory.request import LoadOptions, make_loads
@@ -29,9 +28,9 @@ def host(free: int) -> Machine:
 def guard(
     settings: EngineSettings, machine: Machine, *, force: bool = False
 ) -> tuple[EngineSettings, str]:
-    err = io.StringIO()
-    output = Output(stdout=io.StringIO(), stderr=err, stdin=io.StringIO())
-    return settings_that_fit(settings, machine, output, force=force), err.getvalue()
+    """The settings to load with, and what is told about them."""
+    found = settings_that_fit(settings, machine, force=force)
+    return found.settings, "\n".join(notice.message for notice in found.notices)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ def test_force_starts_nevertheless_with_a_warning(long_model: Path) -> None:
     settings = EngineSettings(ModelSettings(long_model), "m", n_ctx=8192)
     kept, told = guard(settings, host(MIB), force=True)
     assert kept == settings
-    assert told.startswith("warning: m with 8192 tokens of context needs ")
+    assert told.startswith("m with 8192 tokens of context needs ")
 
 
 def test_layers_that_do_not_fit_stay_on_the_cpu(tmp_path: Path) -> None:
@@ -95,6 +94,23 @@ def test_the_draft_counts(long_model: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(DoesNotFit):
         guard(pair, machine)
+
+
+def test_what_a_load_takes_beyond_its_plan_is_remembered_and_kept_free(
+    tmp_path: Path, long_model: Path
+) -> None:
+    """A CUDA context lies outside all buffers; no program knows it before it was measured."""
+    kept = Calibration(tmp_path / "memory.json")
+    asked = EngineSettings(ModelSettings(long_model), "m", calibration=kept.path)
+    settings, _ = guard(asked, imagined_machine(vram=[8 * 1024 * MIB]))
+    ((device, planned),) = settings.planned
+    assert device == "GPU0"
+    assert planned > 0
+    free = 8 * 1024 * MIB
+    beyond = learn_from_load(settings, {device: free}, {device: free - planned - 300 * MIB})
+    assert beyond == {device: 300 * MIB} == kept.reserves()
+    assert learn_from_load(settings, {}, {}) == {}, "a device that is not there teaches nothing"
+    assert learn_from_load(asked, {device: free}, {device: 0}) == {}, "nor does a load unplanned"
 
 
 def test_a_bad_file_is_told_before_it_is_planned(tmp_path: Path) -> None:

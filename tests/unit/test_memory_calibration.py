@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from localspec.memory.calibration import Calibration, default_calibration
+from localspec.memory.calibration import Calibration
 from localspec.units import GIB, MIB
 
 
 def test_difference_is_remembered_by_device(tmp_path: Path) -> None:
-    kept = default_calibration(tmp_path / "cache")
+    kept = Calibration(tmp_path / "cache" / "memory.json")
     assert kept.reserves() == {}
     learnt = kept.learn("CUDA0", planned=GIB, free_before=3 * GIB, free_after=2 * GIB - 300 * MIB)
     assert learnt == 300 * MIB
     kept.learn("CUDA1", planned=0, free_before=GIB, free_after=GIB - MIB)
-    assert default_calibration(tmp_path / "cache").reserves() == {
+    assert Calibration(tmp_path / "cache" / "memory.json").reserves() == {
         "CUDA0": 300 * MIB,
         "CUDA1": MIB,
     }

@@ -138,7 +138,8 @@ def engine_settings(resolved: ResolvedPair, choice: FitChoice, paths: Paths) -> 
         n_ctx=choice.n_ctx,
         n_ubatch=choice.n_ubatch,
         lookup_folder=paths.lookup,
-        cost_folder=paths.cache / "costs",
+        cost_folder=paths.costs,
+        calibration=paths.calibration,
     )
     draft_max = choice.draft_max or resolved.draft_max
     if draft_max is not None:
