@@ -44,7 +44,8 @@ class _Worker:
         from localspec.llama.cancel import CancelFlag
         from localspec.llama.log import NativeLog
 
-        logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+        # A file of the child's own: shown by the UI's log screen, and after a crash.
+        logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
         self._connection = connection
         self._log = NativeLog()
         self._start_library = library.start

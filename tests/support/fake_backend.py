@@ -85,6 +85,7 @@ It keeps three promises:
 | insert | O(log n) | O(n) |
 | find | O(log n) | O(n) |
 """
+QUANTS = ("Q4_K_M", "Q5_K_M", "Q4_K_S", "Q3_K_M")
 THOUGHT = "The user wants a binary search tree. A recursive insert is short and clear."
 
 
@@ -335,6 +336,9 @@ class FakeBackend:
     state: dict[str, Any] = field(default_factory=dict)
     calls: list[tuple[str, Any]] = field(default_factory=list)
     missing_models: set[str] = field(default_factory=set)
+    quants_online: bool = False
+    """Whether the Hub answers and has other quantisations."""
+    has_quants: bool = False
     machine_view: MachineView = field(
         default_factory=lambda: MachineView(
             devices=(DeviceView("RTX 4090", "gpu", 24 * GIB, int(22.6 * GIB)),),
@@ -364,7 +368,12 @@ class FakeBackend:
 
     def fit(self, model: str, choice: FitChoice) -> FitReport:
         self.calls.append(("fit", choice))
-        return fit_report(choice)
+        report = fit_report(choice)
+        return replace(report, quants=QUANTS) if self.has_quants else report
+
+    def find_quants(self, model: str) -> bool:
+        self.has_quants = self.quants_online
+        return self.has_quants
 
     def missing(self, model: str) -> bool:
         return model in self.missing_models

@@ -52,6 +52,16 @@ def test_rows_have_every_pair_of_the_catalogue_with_a_size_or_a_guess(tmp_path: 
     assert "qwen3-32b+0.6b" not in by_id["qwen3-32b+0.6b"].drafts
 
 
+def test_a_pair_with_another_quantisation_keeps_its_draft(tmp_path: Path) -> None:
+    library = Library(Paths(tmp_path / "c", tmp_path / "d", tmp_path / "e"))
+    own, other = library.resolve("qwen3-32b+0.6b"), library.resolve("qwen3-32b+0.6b:Q4_K_S")
+    assert other.id == "qwen3-32b+0.6b:Q4_K_S"
+    assert other.draft == own.draft
+    assert str(other.target.source) == "bartowski/Qwen_Qwen3-32B-GGUF:Q4_K_S"
+    with pytest.raises(UsageError, match="one quantisation only"):
+        library.resolve("smollm2-135m:Q8_0")
+
+
 @pytest.mark.parametrize(
     ("name", "true_size"),
     [
@@ -71,6 +81,7 @@ def test_a_name_tells_the_size_within_a_quarter(name: str, true_size: float) -> 
 def test_a_name_without_a_size_is_not_guessed() -> None:
     assert guessed_size("mmproj-model-f16") is None
     assert guessed_size("draft-v2") is None
+    assert guessed_size("Qwen3.6-27B-DFlash-Q4_K_M") is None
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,19 @@ async def test_a_digit_applies_its_suggestion_and_r_goes_back(backend: FakeBacke
         await until(pilot, lambda: last(backend, "fit") == FitChoice())
 
 
+async def test_another_quantisation_is_launched_under_its_own_name(backend: FakeBackend) -> None:
+    backend.quants_online = True
+    async with running(backend, screen="fit", model=PAIR) as pilot:
+        controls = pilot.app.screen.query_one(FitControls)
+        await until(pilot, lambda: "quantisation" in controls.names)
+        await pilot.press("up", "up", "right", "right")
+        await until(pilot, lambda: last(backend, "fit").quant == "Q4_K_S")
+        await until(pilot, lambda: "to be pulled" in screen_text(pilot))
+        await pilot.press("l")
+        await until(pilot, lambda: backend.loaded is not None)
+        assert last(backend, "load")[0] == f"{PAIR}:Q4_K_S"
+
+
 async def test_the_mouse_turns_a_control_too(backend: FakeBackend) -> None:
     async with running(backend, screen="fit", model=PAIR) as pilot:
         await until(pilot, lambda: "headroom" in screen_text(pilot))

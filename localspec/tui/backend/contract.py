@@ -83,6 +83,13 @@ class Backend(Protocol):
         """Takes a while the first time for a model."""
         ...
 
+    def find_quants(self, model: str) -> bool:
+        """Ask the Hub for other quantisations of the target; whether there are any.
+
+        `fit` names them from then on. Takes seconds, and longer without a connection.
+        """
+        ...
+
     def missing(self, model: str) -> bool:
         """Whether a file of the pair has to be pulled first. Takes a moment: looks at files."""
         ...

@@ -18,6 +18,7 @@ from localspec.tui.backend.views import (
     FitPart,
     FitReport,
     FitSuggestion,
+    named,
 )
 from localspec.units import GIB
 
@@ -47,6 +48,7 @@ class Fitting:
         self._library = library
         self._devices = devices
         self._headers: dict[str, Header] = {}
+        self._quants: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
 
     def brief(self, model: str) -> FitBrief:
@@ -70,7 +72,7 @@ class Fitting:
         """
         from localspec.memory.fit import estimator, max_ctx_that_fits, max_gpu_layers, suggest
 
-        resolved = self._library.resolve(model)
+        resolved = self._library.resolve(named(model, choice.quant))
         target = self._header(resolved.target)
         draft = self._header(resolved.draft) if resolved.draft is not None else None
         machine = self._machine()
@@ -99,12 +101,36 @@ class Fitting:
             n_layers=len(architecture.layers) + 1 if machine.gpus else 0,
             n_ctx_train=architecture.n_ctx_train or plan.n_ctx,
             kv_types=KV_TYPES,
+            quants=self._quants.get(model, ()),
             draft_name=resolved.draft.name if resolved.draft is not None else "",
             suggestions=suggestions,
             source="estimated from the file's header, checked against llama.cpp for every "
             "architecture",
             notes=resolved.notes,
         )
+
+    def find_quants(self, model: str) -> bool:
+        """Ask the Hub which quantisations of the target there are; whether there is a choice.
+
+        Reports name them from then on.
+        """
+        from localspec.catalog.entries import HubSource
+        from localspec.hub.client import HubClient
+        from localspec.hub.names import quant_in
+        from localspec.hub.remote_header import other_quants
+
+        try:
+            source = self._library.resolve(model).target.source
+            if not isinstance(source, HubSource):
+                return False
+            others = other_quants(source, HubClient())
+        except LocalspecError:
+            # Without the Hub there is the file that the pair names, and nothing else to choose.
+            return False
+        own = quant_in(source.filename or "") or "own"
+        names = [variant.quant for variant in others if variant.quant and variant.quant != own]
+        self._quants[model] = (own, *dict.fromkeys(names))
+        return len(self._quants[model]) > 1
 
     def _machine(self) -> Machine:
         from localspec.memory.devices import this_machine

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _PARAMETERS = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)\s*([BbMm])(?![A-Za-z0-9])")
+_HEAD = re.compile(r"dflash|dspark|eagle|(?<![a-z])mtp", re.IGNORECASE)
+"""Heads bear the name of their target, whose size is not theirs."""
 _BITS = {
     "IQ2": 2.6,
     "Q2": 3.0,
@@ -35,7 +37,7 @@ def guessed_size(name: str) -> int | None:
     `Qwen3-30B-A3B-Q4_K_M` counts all 30 billion weights: all of them have to be in memory.
     """
     found = _PARAMETERS.search(name)
-    if found is None:
+    if found is None or _HEAD.search(name):
         return None
     count = float(found[1]) * (1e9 if found[2] in "Bb" else 1e6)
     upper = name.upper()

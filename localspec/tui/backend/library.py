@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from localspec.errors import UsageError
 from localspec.paths import Paths
 from localspec.tui.backend.guess import guessed_size
 from localspec.tui.backend.views import FileView, ModelRow
@@ -39,7 +41,24 @@ class Library:
         """Raises UsageError for a name that means nothing, BadModelFile for a missing file."""
         from localspec.hub.resolve import resolve
 
-        return resolve(model, self._catalog(), self._paths)
+        catalog = self._catalog()
+        pair, _, quant = model.rpartition(":")
+        if catalog.find(model) is None and catalog.find(pair) is not None:
+            return self._with_quant(model, resolve(pair, catalog, self._paths), quant)
+        return resolve(model, catalog, self._paths)
+
+    def _with_quant(self, model: str, resolved: ResolvedPair, quant: str) -> ResolvedPair:
+        """The same pair with another quantisation of its target (`views.named`)."""
+        from localspec.catalog.entries import CatalogModel, HubSource
+        from localspec.hub.resolve import locate
+        from localspec.hub.store import Store
+
+        source = resolved.target.source
+        if not isinstance(source, HubSource):
+            raise UsageError(f"{resolved.id} comes in one quantisation only")
+        other = HubSource(source.repo, revision=source.revision, quant=quant)
+        found = locate(CatalogModel(str(other), other), Store(resolved.store))
+        return replace(resolved, id=model, target=found)
 
     def remove(self, model: str) -> str:
         """Raises UsageError when nothing of it is here."""

@@ -87,6 +87,9 @@ class LiveBackend:
     def fit(self, model: str, choice: FitChoice) -> FitReport:
         return self._fitting.report(model, choice)
 
+    def find_quants(self, model: str) -> bool:
+        return self._fitting.find_quants(model)
+
     def missing(self, model: str) -> bool:
         return bool(self._library.resolve(model).missing)
 

@@ -100,8 +100,9 @@ class ModelRow:
 
     @property
     def likely_size(self) -> int | None:
-        """Bytes, guessed where they are not known; None when a name tells nothing."""
-        sizes = [file.size if file.size is not None else file.guess for file in self.files]
+            """Bytes of what is loaded, guessed where not known; None when a name tells nothing."""
+        loaded = self.files if self.built else (self.target,)
+        sizes = [file.size if file.size is not None else file.guess for file in loaded]
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
 
@@ -133,6 +134,13 @@ class FitChoice:
     """None leaves it to the pair or the program."""
     draft_gpu_layers: int | None = None
     n_ubatch: int = 512
+    quant: str = ""
+    """Another quantisation of the same target; empty keeps the pair's own file."""
+
+
+def named(model: str, quant: str) -> str:
+    """How a pair with another quantisation of its target is called: `qwen3-32b+0.6b:Q4_K_S`."""
+    return f"{model}:{quant}" if quant else model
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +198,8 @@ class FitReport:
     n_layers: int
     n_ctx_train: int
     kv_types: tuple[str, ...]
+    quants: tuple[str, ...] = ()
+    """Quantisations of the target to choose from, its own first; empty when nobody asked."""
     draft_name: str = ""
     suggestions: tuple[FitSuggestion, ...] = ()
     source: str = ""

@@ -285,8 +285,10 @@ class ChatScreen(BaseScreen):
     def _answer_ended(self, message: AnswerEnded) -> None:
         running, self._current = self._current, None
         self.session.meter.running = False
-        if message.plain_rate is not None:
-            self.session.meter.plain_rate = message.plain_rate
+        meter = self.session.meter
+        if message.plain_rate is not None and "none" not in meter.by_method:
+            # What was measured in this conversation is worth more than an expectation.
+            meter.plain_rate = message.plain_rate
         if running is None:
             return
         running.flush()

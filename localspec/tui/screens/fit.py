@@ -15,7 +15,7 @@ from textual.widgets import Footer, Static
 
 from localspec.errors import LocalspecError
 from localspec.tui.backend.contract import Backend
-from localspec.tui.backend.views import FitChoice, FitReport, FitSuggestion
+from localspec.tui.backend.views import FitChoice, FitReport, FitSuggestion, named
 from localspec.tui.messages import RunRequested
 from localspec.tui.screens.base import BaseScreen
 from localspec.tui.theme import Look
@@ -45,6 +45,10 @@ class ReportFound(Message):
         super().__init__()
         self.asked = asked
         self.report = report
+
+
+class QuantsFound(Message):
+    """There are other quantisations of the target."""
 
 
 class ReportFailed(Message):
@@ -103,6 +107,7 @@ class FitScreen(BaseScreen):
         self.query_one(Activity).say(f"reading the header of {model}")
         self.query_one(FitControls).focus()
         self._ask()
+        self._find_quants()
 
     def show_look(self, look: Look) -> None:
         self.query_one(FitControls).show_look(look)
@@ -123,6 +128,15 @@ class FitScreen(BaseScreen):
             self.post_message(ReportFailed(error))
         else:
             self.post_message(ReportFound(wanted, report))
+
+    @work(group="quants", exclusive=True)
+    async def _find_quants(self) -> None:
+        if await asyncio.to_thread(self.backend.find_quants, self.model):
+            self.post_message(QuantsFound())
+
+    @on(QuantsFound)
+    def _quants_found(self) -> None:
+        self._ask()
 
     @on(ReportFound)
     def _report_found(self, message: ReportFound) -> None:
@@ -153,7 +167,7 @@ class FitScreen(BaseScreen):
                 "this does not fit", "1–9 applies a change; or lower the context", level="bad"
             )
             return
-        self.post_message(RunRequested(self.model, report.choice))
+        self.post_message(RunRequested(named(self.model, report.choice.quant), report.choice))
 
     def action_apply(self, number: int) -> None:
         report = self._report

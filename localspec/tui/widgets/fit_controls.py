@@ -68,6 +68,17 @@ def controls(report: FitReport) -> list[Control]:
                 lambda old, index: replace(old, use_draft=bool(index)),
             )
         )
+    if len(report.quants) > 1:
+        quants = report.quants
+        found.append(
+            Control(
+                "quantisation",
+                quants,
+                quants.index(choice.quant) if choice.quant in quants else 0,
+                "" if not choice.quant else "another file, to be pulled",
+                lambda old, index: replace(old, quant=quants[index] if index else ""),
+            )
+        )
     most = 32
     length = min(most, choice.draft_max or 16)
     found.append(
