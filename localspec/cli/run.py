@@ -141,7 +141,7 @@ def command(
     warn_about_build(output)
     show_stats = output.is_terminal if stats is None else stats
     if question is None:
-        from localspec.cli.chat import run_chat
+        from localspec.cli.chat_loop import run_chat
 
         return asyncio.run(
             run_chat(

@@ -17,6 +17,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from localspec.cli.chat import Chat
+from localspec.cli.chat_loop import converse
 from localspec.cli.chat_commands import COMMANDS, explanation_lines
 from localspec.cli.chat_input import terminal_reader
 from localspec.cli.output import Output
@@ -67,13 +68,12 @@ async def hold(tmp_path: Path, *typed: Typed, **options: Any) -> Session:
         cast(Any, engine),
         GenerateRequest(max_tokens=50),
         output,
-        read_line,
         model="tiny",
         method="auto",
         chats_folder=tmp_path / "chats",
         **{"stats": False, **options},
     )
-    await chat.run()
+    await converse(chat, read_line)
     return Session(chat, engine, out.getvalue(), err.getvalue())
 
 
