@@ -100,7 +100,7 @@ class ModelRow:
 
     @property
     def likely_size(self) -> int | None:
-            """Bytes of what is loaded, guessed where not known; None when a name tells nothing."""
+        """Bytes of what is loaded, guessed where not known; None when a name tells nothing."""
         loaded = self.files if self.built else (self.target,)
         sizes = [file.size if file.size is not None else file.guess for file in loaded]
         known = [size for size in sizes if size is not None]
