@@ -38,10 +38,29 @@ class TextSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenChance:
+    """How probable the model found a token that was kept, and which it found most probable.
+
+    By the model's own distribution: before temperature, penalties and grammar.
+    """
+
+    token: int
+    piece: bytes
+    """The token's text; it may end inside a character."""
+    logprob: float
+    """Natural logarithm of the probability."""
+    top: tuple[tuple[int, bytes, float], ...] = ()
+    """Token, text and logarithm of the most probable ones, the best first."""
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
     """New text of the answer; several rounds may be gathered into one."""
 
     spans: tuple[TextSpan, ...]
+    chances: tuple[TokenChance, ...] = ()
+    """Of the tokens since the last delta, where the request asked for them. Text that is held back
+    comes later than the chances of its tokens."""
 
     @property
     def text(self) -> str:

@@ -16,7 +16,15 @@ from localspec.engine.sequence import TargetSequence
 from localspec.engine.slot_policy import SlotPolicy
 from localspec.engine.text_stream import TextStream
 from localspec.engine.thinking import ThinkingSplitter, opened_by
-from localspec.events import Answer, PromptProgress, RoundDone, TextDelta, TextSpan, Timings
+from localspec.events import (
+    Answer,
+    PromptProgress,
+    RoundDone,
+    TextDelta,
+    TextSpan,
+    Timings,
+    TokenChance,
+)
 from localspec.llama.batch import Outputs, Part
 from localspec.llama.context import Context
 from localspec.llama.sampler import Sampler
@@ -65,6 +73,8 @@ class Generation:
         self.sequence = sequence
         self._target = TargetSequence(context, sampler, sequence)
         self._target.ends_answers = not self._request.ignore_end
+        self._target.top_logprobs = self._request.top_logprobs
+        self._chances: list[TokenChance] = []
         self._loop = SpeculativeLoop(self._target, policy, draft_min=draft_min)
         self._statistics = RoundStatistics(method)
         # Raw text has no turns, so nothing in it is thinking.
@@ -199,19 +209,21 @@ class Generation:
     def _take(self, tokens: tuple[int, ...], accepted: int) -> bool:
         """Text of kept tokens, the first `accepted` of them drafted; True at an end or a stop."""
         vocabulary = self._context.model.vocabulary
+        chances, self._target.chances = self._target.chances, []
         for index, token in enumerate(tokens):
             self._tokens.append(token)
             if self._target.is_end(token):
                 return True
+            self._chances += chances[index : index + 1]
             self._spans.extend(self._text.feed(vocabulary.piece(token), index < accepted))
             if self._text.stopped:
                 return True
         return False
 
     def _tell(self) -> None:
-        if self._spans:
-            self._emit(TextDelta(tuple(self._spans)))
-            self._spans = []
+        if self._spans or self._chances:
+            self._emit(TextDelta(tuple(self._spans), tuple(self._chances)))
+            self._spans, self._chances = [], []
         statistics = self._statistics
         self._emit(
             RoundDone(

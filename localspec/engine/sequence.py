@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from localspec.events import TokenChance
 from localspec.llama.batch import Outputs
 from localspec.llama.context import Context
 from localspec.llama.sampler import Sampler
@@ -21,6 +22,10 @@ class TargetSequence:
         self._is_end = context.model.vocabulary.is_end
         self.ends_answers = True
         """False to go on past end tokens, for measuring."""
+        self.top_logprobs: int | None = None
+        """How many of the most probable tokens `chances` names; None notes nothing."""
+        self.chances: list[TokenChance] = []
+        """Of every token that was sampled, in order; whoever reads them takes them out."""
 
     @property
     def n_ctx(self) -> int:
@@ -37,7 +42,25 @@ class TargetSequence:
         self._context.evaluate(tokens, Outputs.ALL, self._sequence)
 
     def sample(self, row: int) -> int:
-        return self._sampler.sample(self._context, row)
+        token = self._sampler.sample(self._context, row)
+        if self.top_logprobs is not None:
+            self.chances.append(self._chance(token, row, self.top_logprobs))
+        return token
+
+    def _chance(self, token: int, row: int, n_top: int) -> TokenChance:
+        logits = self._context.logits[row].astype(np.float64)
+        highest = logits.max()
+        norm = float(highest + np.log(np.exp(logits - highest).sum()))
+        piece = self._context.model.vocabulary.piece
+        n_top = min(n_top, len(logits))
+        best = np.argpartition(-logits, n_top - 1)[:n_top] if n_top else np.empty(0, np.int64)
+        ranked = sorted((int(t) for t in best), key=lambda t: (-logits[t], t))
+        return TokenChance(
+            token,
+            piece(token),
+            float(logits[token]) - norm,
+            tuple((t, piece(t), float(logits[t]) - norm) for t in ranked),
+        )
 
     def rollback(self, n_tokens: int) -> None:
         self._context.rollback_to(n_tokens, self._sequence)

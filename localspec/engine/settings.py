@@ -111,5 +111,7 @@ class GenerateRequest:
     `auto` is then a chain: n-grams first, the draft model where they have nothing."""
     fresh_caches: bool = False
     """Start with an empty dynamic cache and no reused prefix: for measuring."""
+    top_logprobs: int | None = None
+    """Tell the chance of every token, and of so many of the most probable; None tells nothing."""
     ignore_end: bool = False
     """Go on past end tokens: for measuring."""

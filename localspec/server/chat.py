@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from time import time
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from localspec.events import Answer
+from localspec.events import Answer, TextDelta, TokenChance
 from localspec.server.answer_parts import AnswerParts, Ended, Part, Words
 from localspec.server.bodies import ChatBody
 from localspec.server.body_reading import read_body
+from localspec.server.chances import chat_logprobs
 from localspec.server.failures import ApiError
 from localspec.server.figures import FINGERPRINT, speculation_of, speed_header, timings_of, usage_of
 from localspec.server.requests import ChatPlan, plan_chat
@@ -63,6 +64,7 @@ class _Choice:
     words: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
+    chances: list[TokenChance] = field(default_factory=list)
     ended: Ended | None = None
 
     def take(self, part: Part) -> None:
@@ -85,7 +87,12 @@ class _Choice:
         if self.calls:
             message["tool_calls"] = [call.as_dict() for call in self.calls]
         reason = self.ended.reason if self.ended else None
-        return {"index": index, "message": message, "logprobs": None, "finish_reason": reason}
+        return {
+            "index": index,
+            "message": message,
+            "logprobs": chat_logprobs(self.chances),
+            "finish_reason": reason,
+        }
 
 
 def _parts(plan: ChatPlan) -> list[AnswerParts]:
@@ -99,6 +106,8 @@ async def _collected(running: Running, plan: ChatPlan) -> list[_Choice]:
     parts = _parts(plan)
     choices = [_Choice() for _ in plan.requests]
     async for index, event in running.events():
+        if isinstance(event, TextDelta):
+            choices[index].chances += event.chances
         for part in parts[index].feed(event):
             choices[index].take(part)
     return choices
@@ -118,21 +127,25 @@ async def _chunks(
         head["usage"] = None
     parts = _parts(plan)
     calls = [0] * len(parts)
+    chances: list[list[TokenChance]] = [[] for _ in parts]
     answers: dict[int, Answer] = {}
     try:
         for index in range(len(parts)):
             yield _chunk(head, index, {"role": "assistant", "content": ""})
         async for index, event in events:
+            if isinstance(event, TextDelta):
+                chances[index] += event.chances
             for part in parts[index].feed(event):
                 if isinstance(part, Words):
                     name = "reasoning_content" if part.reasoning else "content"
-                    yield _chunk(head, index, {name: part.text})
+                    yield _chunk(head, index, {name: part.text}, chances=chances[index])
+                    chances[index] = []
                 elif isinstance(part, ToolCall):
                     yield _chunk(head, index, {"tool_calls": [part.as_dict(calls[index])]})
                     calls[index] += 1
                 else:
                     answers[index] = part.answer
-                    yield _chunk(head, index, {}, part)
+                    yield _chunk(head, index, {}, part, chances[index])
         if wants_usage:
             usage = usage_of([answers[index] for index in sorted(answers)])
             yield line({**head, "choices": [], "usage": usage})
@@ -145,10 +158,18 @@ async def _chunks(
 
 
 def _chunk(
-    head: dict[str, Any], index: int, delta: dict[str, Any], ended: Ended | None = None
+    head: dict[str, Any],
+    index: int,
+    delta: dict[str, Any],
+    ended: Ended | None = None,
+    chances: Sequence[TokenChance] = (),
 ) -> bytes:
-    reason = ended.reason if ended else None
-    choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+    choice = {
+        "index": index,
+        "delta": delta,
+        "logprobs": chat_logprobs(chances),
+        "finish_reason": ended.reason if ended else None,
+    }
     figures = {}
     if ended is not None:
         figures["timings"] = timings_of(ended.answer)

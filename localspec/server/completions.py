@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from time import time
 from typing import Any
 
@@ -12,10 +12,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from localspec.engine.settings import GenerateRequest
-from localspec.events import Answer
+from localspec.events import Answer, TextDelta, TokenChance
 from localspec.server.answer_parts import AnswerParts, Ended, Words
 from localspec.server.bodies import CompletionBody, Prompt
 from localspec.server.body_reading import read_body
+from localspec.server.chances import text_logprobs
 from localspec.server.failures import ApiError, invalid
 from localspec.server.figures import (
     FINGERPRINT,
@@ -45,6 +46,7 @@ async def completions(request: Request, service: Service) -> Response:
             prompt_tokens=() if isinstance(prompt, str) else prompt,
             max_tokens=length_of(body.max_tokens, body.n_predict),
             stop=stops_of(body.stop),
+            top_logprobs=body.logprobs,
         )
         requests += answers_for(base, body, place, service, n=body.n or 1)
     echoes = _echoes(body, prompts)
@@ -68,7 +70,10 @@ async def completions(request: Request, service: Service) -> Response:
     answers = [text.ended.answer for text in whole if text.ended]
     content = {
         **head,
-        "choices": [_choice(i, text.text, text.ended) for i, text in enumerate(whole)],
+        "choices": [
+            _choice(i, text.text, text.ended, text.chances, len(echoes[i]))
+            for i, text in enumerate(whole)
+        ],
         "usage": _usage(answers, n),
         "timings": timings_of(answers[0]),
         "speculation": speculation_of(answers[0]),
@@ -99,6 +104,7 @@ def prompts_of(given: Prompt, param: str) -> list[str | tuple[int, ...]]:
 class _Text:
     text: str
     ended: Ended | None = None
+    chances: list[TokenChance] = field(default_factory=list)
 
 
 def _echoes(body: CompletionBody, prompts: list[str | tuple[int, ...]]) -> list[str]:
@@ -114,6 +120,8 @@ async def _collected(running: Running, echoes: list[str]) -> list[_Text]:
     parts = [AnswerParts() for _ in echoes]
     texts = [_Text(echo) for echo in echoes]
     async for index, event in running.events():
+        if isinstance(event, TextDelta):
+            texts[index].chances += event.chances
         for part in parts[index].feed(event):
             if isinstance(part, Words):
                 texts[index].text += part.text
@@ -135,14 +143,21 @@ async def _chunks(
         head = {**head, "usage": None}
     parts = [AnswerParts() for _ in echoes]
     answers: dict[int, Answer] = {}
+    chances: list[list[TokenChance]] = [[] for _ in echoes]
+    said = [len(echo) for echo in echoes]
     try:
         for index, echo in enumerate(echoes):
             if echo:
                 yield line({**head, "choices": [_choice(index, echo)]})
         async for index, event in events:
+            if isinstance(event, TextDelta):
+                chances[index] += event.chances
             for part in parts[index].feed(event):
                 if isinstance(part, Words):
-                    yield line({**head, "choices": [_choice(index, part.text)]})
+                    choice = _choice(index, part.text, None, chances[index], said[index])
+                    yield line({**head, "choices": [choice]})
+                    chances[index] = []
+                    said[index] += len(part.text)
                 elif isinstance(part, Ended):
                     answers[index] = part.answer
                     figures = {
@@ -161,9 +176,19 @@ async def _chunks(
         running.stop()
 
 
-def _choice(index: int, text: str, ended: Ended | None = None) -> dict[str, Any]:
-    reason = ended.reason if ended else None
-    return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+def _choice(
+    index: int,
+    text: str,
+    ended: Ended | None = None,
+    chances: Sequence[TokenChance] = (),
+    offset: int = 0,
+) -> dict[str, Any]:
+    return {
+        "index": index,
+        "text": text,
+        "logprobs": text_logprobs(chances, offset) if chances else None,
+        "finish_reason": ended.reason if ended else None,
+    }
 
 
 def _usage(answers: list[Answer], n: int) -> dict[str, Any]:

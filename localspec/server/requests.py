@@ -33,6 +33,7 @@ class ChatPlan:
     """What calls are looked for; empty when the model may not call."""
     several_calls: bool
     reasoning_apart: bool
+    logprobs: bool
 
 
 def plan_chat(body: ChatBody, place: Place, service: Service) -> ChatPlan:
@@ -47,12 +48,14 @@ def plan_chat(body: ChatBody, place: Place, service: Service) -> ChatPlan:
         template_variables=_variables(body, constrained=bool(grammar or body.grammar)),
         max_tokens=length_of(body.max_completion_tokens, body.max_tokens),
         stop=stops_of(body.stop),
+        top_logprobs=_top_logprobs(body),
     )
     return ChatPlan(
         requests=answers_for(request, body, place, service, n=body.n or 1, grammar=grammar),
         tools=tools,
         several_calls=several,
         reasoning_apart=body.reasoning_format != "none",
+        logprobs=bool(body.logprobs),
     )
 
 
@@ -99,6 +102,14 @@ def _speculation(body: SamplingBody, place: Place) -> tuple[str | None, int | No
     if wanted.draft_max == 0:
         return "none", None
     return wanted.draft, wanted.draft_max
+
+
+def _top_logprobs(body: ChatBody) -> int | None:
+    if body.logprobs:
+        return body.top_logprobs or 0
+    if body.top_logprobs is not None:
+        raise invalid("top_logprobs: logprobs must be true", "top_logprobs", "invalid_value")
+    return None
 
 
 def _choose_tools(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -197,3 +198,46 @@ def test_errors_are_those_the_client_knows(client: openai.OpenAI) -> None:
 def test_models_are_listed(client: openai.OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["tiny"]
     assert client.models.retrieve("tiny").owned_by == "localspec"
+
+
+def test_log_probabilities_are_those_of_the_model(client: openai.OpenAI) -> None:
+    """A greedy answer takes the most probable token; probabilities add up to no more than one."""
+    asked: Any = {
+        "model": "tiny", "messages": ASK, "max_tokens": 12, "temperature": 0, "logprobs": True,
+        "top_logprobs": 20, "extra_body": {"ignore_eos": True},
+    }  # fmt: skip
+    choice = client.chat.completions.create(**asked).choices[0]
+    assert choice.logprobs is not None
+    assert choice.logprobs.content is not None
+    assert len(choice.logprobs.content) == 12
+    for token in choice.logprobs.content:
+        ranked = [top.logprob for top in token.top_logprobs]
+        assert ranked == sorted(ranked, reverse=True)
+        assert len(ranked) == 20
+        assert token.logprob == ranked[0]
+        assert sum(math.exp(value) for value in ranked) <= 1 + 1e-9
+    written = b"".join(bytes(token.bytes or []) for token in choice.logprobs.content)
+    assert written.decode("utf-8", "replace") == choice.message.content
+    streamed = [
+        token
+        for chunk in client.chat.completions.create(**asked, stream=True)
+        if chunk.choices[0].logprobs and chunk.choices[0].logprobs.content
+        for token in chunk.choices[0].logprobs.content
+    ]
+    whole = [(t.token, round(t.logprob, 3)) for t in choice.logprobs.content]
+    assert [(t.token, round(t.logprob, 3)) for t in streamed] == whole
+
+
+def test_log_probabilities_of_text_that_goes_on(client: openai.OpenAI) -> None:
+    answer = client.completions.create(
+        model="tiny", prompt="one", max_tokens=5, logprobs=2, temperature=0, echo=True,
+        extra_body={"ignore_eos": True},
+    )  # fmt: skip
+    found = answer.choices[0].logprobs
+    assert found is not None
+    assert found.tokens is not None
+    assert "one" + "".join(found.tokens) == answer.choices[0].text
+    assert found.text_offset is not None
+    assert found.text_offset[0] == 3
+    assert found.top_logprobs is not None
+    assert all(len(top) <= 2 for top in found.top_logprobs)
