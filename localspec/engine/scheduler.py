@@ -116,14 +116,15 @@ class Scheduler:
         except LocalspecError as error:
             return [self._leave(generation, error) for generation, _ in going]
         pass_s = perf_counter() - begun
-        width = sum(len(part.tokens) for _, part in going)
         is_shared = len(going) > 1
-        settled = []
+        token_s = pass_s / sum(len(part.tokens) for _, part in going) if is_shared else 0.0
+        settled: list[Settled] = []
         row = 0
         for generation, part in going:
             first, row = row, row + part.n_outputs
             try:
-                generation.settle(first, pass_s * len(part.tokens) / width, is_shared=is_shared)
+                own_s = token_s * len(part.tokens) if is_shared else pass_s
+                generation.settle(first, own_s, is_shared=is_shared)
             except Cancelled:
                 generation.stop()
             except LocalspecError as error:
