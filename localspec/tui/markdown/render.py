@@ -29,9 +29,15 @@ def render(block: Block, width: int, look: Look, console: Console, *, tint: bool
     marks = Tint(block.source, block.drafted, look, shown=tint)
     renderer = _Renderer(look, console, marks)
     if block.kind == "code":
-        return renderer.code(block, width)
-    tree = SyntaxTreeNode(_parser().parse(block.source))
-    return renderer.blocks(tree.children, width)
+        lines = renderer.code(block, width)
+    else:
+        tree = SyntaxTreeNode(_parser().parse(block.source))
+        lines = renderer.blocks(tree.children, width)
+    for line in lines:
+        # Only what is nested deeper than the width allows: bullets need room too.
+        if line.cell_len > width:
+            line.truncate(width)
+    return lines
 
 
 @cache
