@@ -19,6 +19,10 @@ _CONTINUE = 5
 
 logger = logging.getLogger("localspec.llama")
 
+# The native side keeps a pointer for the life of the process, and calls it from any thread: the
+# callback must outlive the object that installed it.
+_INSTALLED: list[Any] = []
+
 
 class NativeLog:
     """Owns the process-wide log callback of llama.cpp and ggml.
@@ -33,9 +37,9 @@ class NativeLog:
         self._level = logging.INFO
         self._partial = ""
         self._first_error = ""
-        # The native side keeps only a pointer: the callback object must live as long as this does.
-        self._callback: Any = lib.llama_log_callback(self._receive)
-        lib.llama_log_set(self._callback, None)
+        callback: Any = lib.llama_log_callback(self._receive)
+        lib.llama_log_set(callback, None)
+        _INSTALLED[:] = [callback]
 
     def lines(self) -> list[str]:
         """The last lines, oldest first."""

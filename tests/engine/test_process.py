@@ -242,3 +242,21 @@ async def test_the_child_ends_with_its_parent(tiny: Tiny, tmp_path: Path) -> Non
             return
         await asyncio.sleep(0.1)
     pytest.fail(f"the engine {child} outlived its parent")
+
+
+def test_a_log_that_was_replaced_or_forgotten_is_never_called_into(tiny: Tiny) -> None:
+    """llama.cpp keeps a pointer to the callback: it must not dangle when its owner is gone."""
+    from localspec.llama.log import NativeLog
+    from tests.support.engine import native_log
+
+    first = native_log()
+    for _ in range(3):
+        NativeLog()
+        gc.collect()
+        with open_session(tiny("llama")) as session:
+            assert answer(session, PROMPT, max_tokens=4).tokens
+    latest = NativeLog()
+    with open_session(tiny("llama")) as session:
+        assert answer(session, PROMPT, max_tokens=4).tokens
+    assert any("n_ctx" in line for line in latest.lines())
+    assert first is native_log()
