@@ -64,7 +64,10 @@ class FitScreen(BaseScreen):
     HELP_TEXT = _HELP
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l,enter", "launch", "Launch", key_display="l"),
-        *(Binding(str(n), f"apply({n})", "Apply", show=False) for n in range(1, 10)),
+        *(
+            Binding(str(n), f"apply({n})", "Apply a change", show=False, key_display="1–9")
+            for n in range(1, 10)
+        ),
         Binding("r", "reset", "Reset"),
         Binding("b", "bench", "Bench"),
         Binding("escape", "back", "Back"),

@@ -83,8 +83,11 @@ def named_keys(bindings: Sequence[object]) -> list[tuple[str, str, str]]:
     found: dict[str, tuple[str, str, str]] = {}
     for binding in bindings:
         if isinstance(binding, Binding) and binding.description:
-            first = binding.key.split(",")[0]
-            found.setdefault(binding.description, (first, binding.description, binding.action))
+            key = binding.key_display or binding.key.split(",")[0]
+            action = binding.action.split("(")[0]
+            found.setdefault(
+                f"{binding.description} {action}", (key, binding.description, binding.action)
+            )
     return list(found.values())
 
 

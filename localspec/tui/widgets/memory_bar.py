@@ -30,8 +30,10 @@ def bar_lines(device: FitDevice, look: Look, width: int) -> list[Text]:
     else:
         words = f"{-device.headroom / GIB:.1f} GiB too much"
         colour = look.bad
-    total = Text(f"{device.required / GIB:.1f} of {device.free / GIB:.1f} GiB free", look.text)
-    total.append(f"  {words}", f"bold {colour}")
+    sizes = f"{device.required / GIB:.1f} of {device.free / GIB:.1f} GiB"
+    if len(sizes) + 5 + 2 + len(words) <= width:
+        sizes += " free"
+    total = Text.assemble((sizes, look.text), (f"  {words}", f"bold {colour}"))
     lines = [bar, total]
     legend = Text()
     for sign, name, size, colour in groups:

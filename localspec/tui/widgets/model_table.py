@@ -16,6 +16,8 @@ _OTHER_COLUMNS = 50
 """Cells that all columns but the first take, gaps included."""
 
 COLUMNS = ("PAIR", "METHOD", "SIZE", "FITS", "DISK", "GAIN")
+_WIDE_COLUMNS = (("TARGET", 106, 32), ("LICENCE", 122, 16))
+"""Columns that are shown from a width on, and the cells that each takes, its gap included."""
 _DISK = {"all": "●", "part": "◐", "none": "○"}
 _VERDICTS = {"fits": 0, "tight": 1, "unknown": 2, "short": 3}
 
@@ -39,12 +41,23 @@ class ModelTable(DataTable[Text]):
         """Long names take what room there is."""
         if self.size.width != self._width:
             self._width = self.size.width
-            self.rebuild()
+            # Columns keep the width of the widest cell they ever had.
+            chosen = self.chosen
+            self.clear(columns=True)
+            self.rebuild(chosen)
 
     def on_mount(self) -> None:
         """Columns first: rows follow when they are known."""
-        for name in COLUMNS:
-            self.add_column(name, key=name)
+        self._set_columns()
+
+    def _set_columns(self) -> None:
+        """Where there is room, more is told."""
+        more = [name for name, width, _ in _WIDE_COLUMNS if self.size.width >= width]
+        wanted = [COLUMNS[0], *more, *COLUMNS[1:]]
+        if [column.value for column in self.columns] != wanted:
+            self.clear(columns=True)
+            for name in wanted:
+                self.add_column(name, key=name)
 
     @property
     def chosen(self) -> ModelRow | None:
@@ -100,20 +113,23 @@ class ModelTable(DataTable[Text]):
         self._order = column
         self.rebuild()
 
-    def rebuild(self) -> None:
-        """Draw all rows again; the cursor stays on its model."""
-        chosen = self.chosen
+    def rebuild(self, chosen: ModelRow | None = None) -> None:
+        """Draw all rows again; the cursor stays on its model, or goes to `chosen`."""
+        chosen = chosen or self.chosen
+        self._set_columns()
         self.clear()
         words = self._filter.split()
         rows = [row for row in self._models.values() if _matches(row, words)]
         if self._order:
             rows.sort(key=lambda row: _sort_key(row, self._order), reverse=self._is_reversed)
         for row in rows:
-            self.add_row(*self._cells(row), key=row.id)
+            cells = self._cells(row)
+            self.add_row(*(cells[column.value or ""] for column in self.columns), key=row.id)
         if chosen is not None and chosen.id in self.rows:
             self.move_cursor(row=self.get_row_index(chosen.id), animate=False)
 
-    def _cells(self, row: ModelRow) -> list[Text]:
+    def _cells(self, row: ModelRow) -> dict[str, Text]:
+        """A cell for every column there can be."""
         look = self.look
         likely = row.likely_size
         size = "?" if likely is None else format_file_size(likely)
@@ -121,16 +137,21 @@ class ModelTable(DataTable[Text]):
             size = f"≈ {size}"
         disk_colour = {"all": look.good, "part": look.warn, "none": look.muted}[row.here]
         gain = f"{row.gain:.2f}×" if row.gain else "–"
-        room = max(18, self.size.width - _OTHER_COLUMNS)
+        others = sum(cells for _, width, cells in _WIDE_COLUMNS if self.size.width >= width)
+        room = max(18, self.size.width - _OTHER_COLUMNS - others)
         name = shortened(row.id, room)
-        return [
-            Text(name, look.text),
-            Text(row.method if row.built else f"{row.method} *", look.muted),
-            Text(size, look.text if row.size is not None else look.muted, justify="right"),
-            self._fit(row.fit),
-            Text(_DISK[row.here], disk_colour),
-            Text(gain, f"bold {look.accent}" if row.gain else look.muted, justify="right"),
-        ]
+        licence = next((file.license for file in row.files if file.license), "–")
+        known = look.text if row.size is not None else look.muted
+        return {
+            "PAIR": Text(name, look.text),
+            "TARGET": Text(shortened(row.target.name, 30), look.muted),
+            "LICENCE": Text(licence, look.muted),
+            "METHOD": Text(row.method if row.built else f"{row.method} *", look.muted),
+            "SIZE": Text(size, known, justify="right"),
+            "FITS": self._fit(row.fit),
+            "DISK": Text(_DISK[row.here], disk_colour),
+            "GAIN": Text(gain, f"bold {look.accent}" if row.gain else look.muted, justify="right"),
+        }
 
     def _fit(self, fit: FitBrief) -> Text:
         look = self.look
@@ -159,6 +180,10 @@ def _matches(row: ModelRow, words: list[str]) -> bool:
 def _sort_key(row: ModelRow, column: str) -> tuple[float, str]:
     """What is better comes first; what is unknown comes last."""
     match column:
+        case "TARGET":
+            return 0.0, row.target.name.lower()
+        case "LICENCE":
+            return 0.0, f"{row.target.license.lower()} {row.id}"
         case "METHOD":
             return 0.0, f"{row.method} {row.id}"
         case "SIZE":
