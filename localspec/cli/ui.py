@@ -8,16 +8,22 @@ from localspec.errors import UsageError
 
 
 def wants_ui(arguments: list[str]) -> bool:
-    """Whether these arguments, without a command, open the UI on this terminal."""
-    options = [item for item in arguments if item.startswith("--")]
-    is_ours = all(item.split("=")[0] in ("--model", "--screen") for item in options)
-    bare = not arguments or arguments[0].startswith(("--model", "--screen"))
-    return bare and is_ours and sys.stdin.isatty() and sys.stdout.isatty()
+    """Whether these arguments, which name no command, ask for the UI.
+
+    Without any it takes a terminal: in a script a bare `localspec` shows its help.
+    """
+    if not arguments:
+        return _has_terminal()
+    return arguments[0].split("=")[0] in ("--model", "--screen")
 
 
 def open_ui(arguments: list[str]) -> int:
     """Run the UI until the user quits. Raises UsageError for options it does not know."""
     model, screen = _read(arguments)
+    if not _has_terminal():
+        raise UsageError(
+            "the terminal UI needs a terminal", hint="localspec run MODEL answers without one"
+        )
     from localspec.paths import user_paths
     from localspec.tui.app import LocalspecApp
     from localspec.tui.backend.live import LiveBackend
@@ -49,3 +55,7 @@ def _read(arguments: list[str]) -> tuple[str, str]:
     if values["--model"] and not values["--screen"]:
         values["--screen"] = "chat"
     return values["--model"], values["--screen"]
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -23,6 +23,7 @@ class Library:
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
+        self._known: tuple[int, Catalog] | None = None
 
     def rows(self) -> list[ModelRow]:
         """Every pair, then files that no pair names. Raises ConfigError."""
@@ -73,9 +74,17 @@ class Library:
         return text
 
     def _catalog(self) -> Catalog:
+        """Read again only when the user's own file has changed."""
         from localspec.catalog.load import load_catalog
 
-        return load_catalog(self._paths)
+        try:
+            changed = self._paths.user_catalog.stat().st_mtime_ns
+        except OSError:
+            changed = 0
+        known = self._known
+        if known is None or known[0] != changed:
+            known = self._known = (changed, load_catalog(self._paths))
+        return known[1]
 
 
 def _row(
