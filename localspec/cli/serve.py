@@ -18,6 +18,7 @@ from localspec.events import LoadProgress, Notice
 if TYPE_CHECKING:
     from localspec.cli.run_settings import DraftChoice, LoadOptions
     from localspec.engine.client import EngineClient
+    from localspec.engine.settings import EngineSettings
     from localspec.paths import Paths
     from localspec.server.settings import ServedModel
 
@@ -123,6 +124,7 @@ def command(
     min_p: options.MinP = 0.05,
     repeat_penalty: options.RepeatPenalty = 1.0,
     seed: options.Seed = None,
+    force: options.Force = False,
 ) -> int | None:
     """Serve models over HTTP to everything that speaks the OpenAI API."""
     from localspec.cli.run_settings import LoadOptions, parse_draft, sampling_settings
@@ -158,8 +160,15 @@ def command(
     )
     choice = parse_draft(draft)
     paths = user_paths()
+    served = tuple(_served(name, choice, load, slots, output, paths) for name in models)
+    budget = None
+    if len(served) == 1:
+        # One model gets what `auto` can make fit; several share what there is, as they are.
+        served = (replace(served[0], engine=_fitted(served[0], output, paths, force=force)),)
+    elif not force:
+        budget = _budget(paths)
     settings = ServerSettings(
-        models=tuple(_served(name, choice, load, slots, output, paths) for name in models),
+        models=served,
         host=host,
         port=port,
         api_keys=_api_keys(api_key_file),
@@ -169,6 +178,7 @@ def command(
         idle_unload_s=None if idle_unload is None else _seconds(idle_unload),
         log_prompts=log_prompts,
         sampling=sampling,
+        memory_budget=budget,
         limits=replace(Limits(), waiting=max_waiting, body_bytes=parse_size(max_body)),
     )
     _log_to_stderr(quiet=output.quiet)
@@ -191,6 +201,7 @@ def _served(
 ) -> ServedModel:
     from localspec.cli.run_models import prepare_models
     from localspec.cli.run_settings import engine_settings
+    from localspec.server.memory_plan import required_memory
     from localspec.server.settings import ServedModel
 
     ready = prepare_models(name, draft, output, paths)
@@ -206,7 +217,23 @@ def _served(
         pair_draft_max=ready.draft_max,
         pair_p_min=ready.p_min,
     )
-    return ServedModel(model_id, replace(engine, n_slots=slots))
+    engine = replace(engine, n_slots=slots)
+    return ServedModel(model_id, engine, required=required_memory(engine))
+
+
+def _fitted(model: ServedModel, output: Output, paths: Paths, *, force: bool) -> EngineSettings:
+    from localspec.cli.run_engine import fitting_settings, warn_about_build
+
+    warn_about_build(output)
+    return fitting_settings(model.engine, paths, output, force=force)
+
+
+def _budget(paths: Paths) -> int:
+    from localspec.engine.guard import this_machine_quickly
+    from localspec.memory.calibration import Calibration
+    from localspec.server.memory_plan import memory_budget
+
+    return memory_budget(this_machine_quickly(Calibration(paths.calibration)))
 
 
 async def _start(model: ServedModel, output: Output) -> EngineClient:

@@ -128,9 +128,11 @@ def _shrunk(
 ) -> Guarded | None:
     """Settings that fit by what `auto` may change; None when nothing of that is enough."""
     if settings.n_ctx == 0:
-        n_ctx = max_ctx_that_fits(loads, planner)
+        n_slots = settings.n_slots
+        n_ctx = max_ctx_that_fits(loads, planner) // n_slots // 256 * 256
         if n_ctx >= _LEAST_CTX:
-            notice = Notice(f"a context of {n_ctx} tokens fits; {loads[0].n_ctx} would not")
+            wanted = loads[0].n_ctx // n_slots
+            notice = Notice(f"a context of {n_ctx} tokens fits; {wanted} would not")
             return Guarded(replace(settings, n_ctx=n_ctx), (notice,))
     if settings.target.gpu_layers is None and plan.gpus:
         layers = max_gpu_layers(loads, planner)

@@ -24,6 +24,7 @@ class ModelLoad:
     header: Header
     architecture: Architecture
     n_ctx: int
+    """Of all sequences together."""
     n_batch: int = 2048
     n_ubatch: int = 512
     n_outputs: int = 1
@@ -77,7 +78,7 @@ class LoadOptions:
     """The options of `fit` and `run` that decide about memory."""
 
     n_ctx: int | None = None
-    """None takes the target's own context, at most DEFAULT_CTX."""
+    """Of each sequence; None takes the target's own context, at most DEFAULT_CTX."""
     kv_type: str = "f16"
     draft_kv_type: str = "f16"
     gpu_layers: int | None = None
@@ -109,6 +110,7 @@ def make_loads(target: Header, draft: Header | None, options: LoadOptions) -> tu
             )
     architecture = read_architecture(target)
     n_ctx = options.n_ctx or min(architecture.n_ctx_train or DEFAULT_CTX, DEFAULT_CTX)
+    n_ctx *= options.n_seq
     # Answers that are decoded together share the rows of one round (engine/loading.py).
     rows = max(1 + options.draft_max, options.n_seq)
     loads = [

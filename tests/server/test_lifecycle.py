@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -134,3 +138,51 @@ def test_a_full_queue_answers_429_and_says_when_to_come_again(
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) >= 1
         assert http.get("/health").status_code == 200
+
+
+def test_a_model_that_does_not_fit_is_told_before_it_is_loaded(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    with (
+        pytest.raises(AssertionError, match="DoesNotFit"),
+        serving(tmp_path, tiny_model, "--ctx", "900000k"),
+    ):
+        pass
+
+
+def test_greedy_answers_at_1_2_and_4_slots_are_those_of_run(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    prompts = ["the cat and the hat and the ", "one two three one two ", "a rose is a rose is "]
+    options = ["--kv-type", "f32", "--flash-attn", "off", "--threads", "1", "--ctx", "512"]
+    expected = []
+    for prompt in prompts:
+        done = subprocess.run(
+            [
+                sys.executable, "-m", "localspec", "run", str(tiny_model), prompt, "--json",
+                "--temp", "0", "--max-tokens", "40", *options,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "LOCALSPEC_HOME": str(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        expected.append(json.loads(done.stdout)["text"])
+    assert len(set(expected)) == len(prompts)
+    for slots in (1, 2, 4):
+        with serving(tmp_path, tiny_model, *options, "--slots", str(slots)) as running:
+            assert asyncio.run(_ask_all(running, prompts)) == expected
+
+
+async def _ask_all(running: RunningServer, prompts: list[str]) -> list[str]:
+    async with httpx.AsyncClient(base_url=running.address, timeout=120) as http:
+
+        async def ask(prompt: str) -> str:
+            messages = [{"role": "user", "content": prompt}]
+            body = {"messages": messages, "temperature": 0, "max_tokens": 40}
+            answer = (await http.post("/v1/chat/completions", json=body)).json()
+            text: str = answer["choices"][0]["message"]["content"]
+            return text
+
+        return await asyncio.gather(*map(ask, prompts))
