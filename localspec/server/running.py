@@ -80,6 +80,7 @@ class Running:
                     if isinstance(event, Answer):
                         outcome = event.finish_reason
                         self._metrics.answered(place.model.id, event)
+                        _log_answer(event)
                     self._events.put_nowait((index, event))
         except ApiError as error:
             outcome = str(error.status)
@@ -96,3 +97,19 @@ class Running:
             self._events.put_nowait(ApiError(500, "the server failed", code="internal"))
         finally:
             self._metrics.ended(place.model.id, outcome)
+
+
+def _log_answer(answer: Answer) -> None:
+    """One line without a word of what was said."""
+    timings = answer.timings
+    _log.info(
+        "%s answered: %d tokens, %.1f/s; prompt %d, %d of it kept; %d of %d drafted kept; %s",
+        answer.model,
+        answer.completion_tokens,
+        timings.decode_tokens_per_second,
+        answer.prompt_tokens,
+        answer.cached_tokens,
+        answer.speculation.accepted,
+        answer.speculation.drafted,
+        answer.finish_reason,
+    )

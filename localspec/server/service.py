@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,6 +20,7 @@ from localspec.server.running import Running, Told
 from localspec.server.settings import ServerSettings
 
 T = TypeVar("T")
+_log = logging.getLogger("localspec.server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ class Service:
         most = self.settings.limits.choices
         if len(requests) > most:
             raise invalid(f"n: at most {most} answers", "n", "invalid_value")
+        if self.settings.log_prompts:
+            for asked in requests:
+                what = [(m.role, m.content) for m in asked.messages] or asked.prompt
+                _log.info("%s is asked %r", place.model.id, what or asked.prompt_tokens)
         return Running(self.models, place, requests, client, self.metrics)
 
 

@@ -186,3 +186,16 @@ async def _ask_all(running: RunningServer, prompts: list[str]) -> list[str]:
             return text
 
         return await asyncio.gather(*map(ask, prompts))
+
+
+def test_the_log_has_no_prompts_unless_asked(tmp_path: Path, tiny_model: Path) -> None:
+    body = {"messages": [{"role": "user", "content": "a-very-secret-word"}], "max_tokens": 2}
+    for options, is_told in (([], False), (["--log-prompts"], True)):
+        with serving(tmp_path, tiny_model, "--threads", "1", *options) as running:
+            with running.http() as http:
+                assert http.post("/v1/chat/completions", json=body).status_code == 200
+            running.stop()
+            running.reader.join(10)
+            log = "".join(running.log)
+        assert ("a-very-secret-word" in log) == is_told
+        assert "answered" in log

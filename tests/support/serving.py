@@ -23,6 +23,8 @@ class RunningServer:
     models: list[str]
     log: list[str]
     """What it wrote to stderr so far."""
+    reader: threading.Thread
+    """Fills `log`; it ends with the process."""
 
     @property
     def base_url(self) -> str:
@@ -57,7 +59,7 @@ def serving(
     reader.start()
     try:
         address, models = _ready(process, log)
-        yield RunningServer(process, address, models, log)
+        yield RunningServer(process, address, models, log, reader)
     finally:
         process.kill()
         process.wait()
