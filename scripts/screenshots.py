@@ -72,7 +72,7 @@ async def make(folder: Path) -> None:
 
             table = app.screen.query_one("#models")
             await until(lambda: table.row_count > 20)  # type: ignore[attr-defined]
-            await pilot.press("end")
+            await pilot.press("escape", "ctrl+end")
             await until(lambda: "✓" in _text(app))
             await pilot.press("up", "down")
             await until(lambda: "headroom" in _text(app))
@@ -99,7 +99,7 @@ async def make(folder: Path) -> None:
             await pilot.press("f7")
             await until(lambda: "r runs" in _text(app))
             app.screen.query_one("#bench-prompts").value = "1"  # type: ignore[attr-defined]
-            app.screen.query_one("#bench-max_tokens").value = "64"  # type: ignore[attr-defined]
+            app.screen.query_one("#bench-max_tokens").value = "48"  # type: ignore[attr-defined]
             await pilot.press("r")
             await until(lambda: "On this machine" in _text(app), 600)
             await keep("bench")
@@ -114,7 +114,7 @@ def _text(app: object) -> str:
 def _greedy(settings: object) -> object:
     from dataclasses import replace
 
-    return replace(settings, temp=0.0, max_tokens=200)  # type: ignore[type-var]
+    return replace(settings, temp=0.0, max_tokens=160)  # type: ignore[type-var]
 
 
 if __name__ == "__main__":

@@ -121,9 +121,8 @@ class Remark(Entry):
     def lines(self, drawing: Drawing) -> list[Text]:
         look = drawing.look
         if not self._level:
-            line = Text(self._text, look.muted)
-            line.truncate(drawing.width, overflow="ellipsis")
-            return [Text(), line]
+            text = Text(self._text, look.muted)
+            return [Text(), *text.wrap(drawing.console, drawing.width, overflow="fold")]
         colour = look.warn if self._level == "warn" else look.bad
         sign = "!" if self._level == "warn" else "✗"
         width = max(8, drawing.width - 2)
