@@ -202,6 +202,11 @@ class Transcript(ScrollView, can_focus=True):
         self.virtual_size = Size(self.size.width, self._height)
         if follow:
             self.follow()
+        if self.show_vertical_scrollbar:
+            # Now, not with some later layout: the thumb must not lag behind the text.
+            thumb = self.vertical_scrollbar
+            thumb.window_virtual_size, thumb.window_size = self._height, self.size.height
+            thumb.position = int(self.scroll_y)
         self.refresh()
 
     def _render_entry(self, entry: Entry) -> list[Strip]:
