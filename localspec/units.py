@@ -38,6 +38,20 @@ def parse_size(text: str) -> int:
     return int(float(match.group(1)) * factor)
 
 
+def parse_memory(text: str, option: str) -> int:
+    """Bytes named by the value of `option`: as `parse_size`, but a bare number is refused, for
+    nobody means 24 bytes of memory. Raises UsageError that names the option."""
+    if re.fullmatch(r"\s*\d+(?:\.\d+)?\s*", text):
+        raise UsageError(f"{option} {text} has no unit", hint=f"write {text.strip()}GiB")
+    try:
+        size = parse_size(text)
+    except UsageError as error:
+        raise UsageError(f"{option}: {error.message}", hint=error.hint) from error
+    if size <= 0:
+        raise UsageError(f"{option} {text} is no memory", hint="write it like 24GiB")
+    return size
+
+
 def format_bytes(count: int) -> str:
     """Memory in binary units: `512 B`, `1.5 MiB`, `22.6 GiB`."""
     return _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from localspec.cli.output import Output
 from localspec.errors import DownloadError, EngineError, UsageError
 from localspec.memory.request import LoadOptions
-from localspec.units import parse_size
+from localspec.units import parse_memory
 
 if TYPE_CHECKING:
     from localspec.cli.headers import FoundPair
@@ -100,11 +100,11 @@ def make_machine(output: Output, *, vram: str, ram: str, unified: str, card: str
         )
     if unified and ram:
         raise UsageError("--unified is all the memory there is", hint="leave --ram out")
-    memory = parse_size(ram) if ram else None
+    memory = parse_memory(ram, "--ram") if ram else None
     if vram or unified or card:
         return imagined_machine(
-            vram=[parse_size(size) for size in vram.split(",")] if vram else (),
-            unified=parse_size(unified) if unified else None,
+            vram=[parse_memory(size, "--vram") for size in vram.split(",")] if vram else (),
+            unified=parse_memory(unified, "--unified") if unified else None,
             ram=memory,
             card=find_card(card) if card else None,
         )
