@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from localspec.catalog.entries import HubSource, PathSource
+from localspec.catalog.entries import HubSource, PathSource, Source
 from localspec.catalog.load import Catalog
 from localspec.errors import BadModelFile, DownloadError
 from localspec.ggufmeta.compatibility import check_pair, explain
 from localspec.ggufmeta.header import Header, read_header
+from localspec.ggufmeta.vocabulary import fingerprint
 from localspec.hub.client import HubClient, is_offline
 from localspec.hub.draft_candidates import (
     GOOD_RATIO,
@@ -42,6 +43,8 @@ class _Finding:
     target_size: int | None
     target_header: Header | None
     target_vocabulary: str
+    target_source: Source
+    """With the name of the file where the Hub told which one a repository or quantisation means."""
     candidates: dict[str, DraftCandidate] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -65,11 +68,12 @@ def find_drafts(
     _from_catalogue(finding, resolved, catalog, Store(paths.models), measured or {}, online)
     _from_disk(finding, resolved, paths)
     if online is not None:
-        try:
-            _from_repository(finding, resolved, online)
-            _from_hub(finding, resolved, online)
-        except DownloadError as error:
-            finding.notes.append(f"the Hub was not asked to the end: {error.message}")
+        # One that fails says nothing of the other: a repository may be gone or closed.
+        for search in (_from_repository, _from_hub):
+            try:
+                search(finding, resolved, online)
+            except DownloadError as error:
+                finding.notes.append(f"the Hub was not asked to the end: {error.message}")
     ranked = sorted(finding.candidates.values(), key=rank)
     return DraftSearch(
         resolved.id, tuple(ranked), tuple(finding.refused.items()), tuple(finding.notes)
@@ -81,12 +85,16 @@ def _begin(resolved: ResolvedPair, paths: Paths, client: HubClient | None) -> _F
     if isinstance(target, LocalFile):
         with HeaderCache(paths) as headers:
             vocabulary = headers.summary(target.path).vocabulary
-        return _Finding(paths.cache, target.size, read_header(target.path), vocabulary)
-    finding = _Finding(paths.cache, target.size, None, "")
-    if client is not None and isinstance(target.source, HubSource) and target.source.filename:
+        header = read_header(target.path)
+        return _Finding(paths.cache, target.size, header, vocabulary, target.source)
+    finding = _Finding(paths.cache, target.size, None, "", target.source)
+    if client is not None and isinstance(target.source, HubSource):
         try:
-            finding.target_size = client.file(target.source).size
-            finding.target_header = fetch_header(target.source, client, paths.cache).header
+            remote = fetch_header(target.source, client, paths.cache)
+            finding.target_source = remote.source
+            finding.target_header = remote.header
+            finding.target_size = sum(part.full_size for part in remote.header.parts)
+            finding.target_vocabulary = fingerprint(remote.header)
         except (DownloadError, BadModelFile) as error:
             finding.notes.append(f"the target's header could not be read: {error.message}")
     if finding.target_header is None:
@@ -111,7 +119,7 @@ def _from_catalogue(
         if not same and (pair.method != "draft" or family_of(pair.target.shown) != family):
             continue
         located = locate(pair.draft, store)
-        if located.source == resolved.target.source:
+        if located.source in (resolved.target.source, finding.target_source):
             continue
         if isinstance(located, LocalFile) and isinstance(located.source, PathSource):
             located = replace(located, name=str(located.path))

@@ -129,3 +129,19 @@ def test_hub_that_fails_in_the_middle_keeps_what_was_found(
     found = _find(zoo, str(target))
     assert [Path(c.name).stem for c in found.candidates] == ["small"]
     assert any("Hub" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("name", [REPO, f"{REPO}:Q4_K_M", f"{REPO}:q4_k_m"])
+def test_repository_and_quantisation_find_what_their_file_finds(zoo: World, name: str) -> None:
+    by_file, found = _find(zoo), _find(zoo, name)
+    assert found.candidates == by_file.candidates
+    assert found.refused == by_file.refused
+    assert found.notes == ()
+    assert "compatible" in {candidate.vocabulary for candidate in found.candidates}
+
+
+def test_family_is_searched_though_the_targets_repository_is_gone(zoo: World) -> None:
+    del zoo.hub.repos[REPO]
+    found = _find(zoo, REPO)
+    assert "someone/Fox-0.5B-GGUF/Fox-0.5B-Q8_0.gguf" in {c.name for c in found.candidates}
+    assert any("header" in note for note in found.notes)
