@@ -195,5 +195,4 @@ def _smaller_files(pair: FoundPair) -> list[SmallerFile]:
     except DownloadError:
         # Suggestions are a courtesy; the answer stands without them.
         return []
-    smaller = [v for v in others if v.size < size]
-    return [SmallerFile(f"{source.repo}:{v.quant}", v.size) for v in smaller[:3]]
+    return [SmallerFile(f"{source.repo}:{v.quant}", v.size) for v in others if v.size < size]

@@ -9,9 +9,10 @@ from localspec.ggufmeta.ggml_types import BY_NAME
 from localspec.memory.devices import Machine
 from localspec.memory.plan import Plan, estimate
 from localspec.memory.request import MAX_ROLLBACK_ROWS, ModelLoad
-from localspec.units import format_bytes
 
 CTX_STEP = 256
+_MOST_FILES = 3
+"""Other quantisations that are suggested at a time."""
 Planner = Callable[[Sequence[ModelLoad]], Plan]
 """How a set of loads becomes a plan: by estimate or by probe, on one machine."""
 
@@ -108,22 +109,41 @@ def suggest(
     smaller: Sequence[SmallerFile] = (),
 ) -> tuple[Suggestion, ...]:
     """Changes that help, the cheapest that makes it fit first, then by what they free."""
-    found: list[tuple[int, Suggestion]] = []
-    before = _busiest(asked)
-    for price, (change, text, changed) in enumerate(_changes(loads, asked, max_ctx, layers), 1):
-        after = planner(changed)
-        freed = before - _busiest(after)
+    found: list[tuple[tuple[int, int], Suggestion]] = []
+
+    def consider(price: tuple[int, int], change: str, text: str, after: Plan) -> None:
+        freed = _decisive(asked, asked) - _decisive(asked, after)
         if after.fits > asked.fits or freed > 0:
             found.append((price, Suggestion(change, text, after.required, freed, after.fits)))
-    for file in sorted(smaller, key=lambda file: -file.size):
-        freed = asked.weights - file.size - _draft_weights(asked)
-        if freed > 0:
-            enough = freed >= asked.shortfall
-            text = f"a smaller quantisation, {format_bytes(freed)} less, at some loss of quality"
-            suggestion = Suggestion(file.name, text, asked.required - freed, freed, enough)
-            found.append((5, suggestion))
-    found.sort(key=lambda item: (not item[1].fits, item[0] if item[1].fits else 0, -item[1].freed))
+
+    for price, (change, text, changed) in enumerate(_changes(loads, asked, max_ctx, layers), 1):
+        consider((price, 0), change, text, planner(changed))
+    for index, (file, after) in enumerate(_smaller_that_help(loads, planner, smaller)):
+        consider((5, index), file.name, "a smaller quantisation, at some loss of quality", after)
+    found.sort(
+        key=lambda item: (not item[1].fits, item[0] if item[1].fits else (0, 0), -item[1].freed)
+    )
     return tuple(suggestion for _, suggestion in found)
+
+
+def _smaller_that_help(
+    loads: Sequence[ModelLoad], planner: Planner, smaller: Sequence[SmallerFile]
+) -> list[tuple[SmallerFile, Plan]]:
+    """The largest files with which everything fits, or the smallest one when none is enough."""
+    target, *others = loads
+    helping: list[tuple[SmallerFile, Plan]] = []
+    last: tuple[SmallerFile, Plan] | None = None
+    for file in sorted(smaller, key=lambda file: -file.size):
+        # Its header is not here: every tensor is taken to shrink as the whole file does.
+        scale = file.size / target.header.tensor_bytes
+        if scale >= target.weight_scale:
+            continue
+        last = file, planner((replace(target, weight_scale=scale), *others))
+        if last[1].fits:
+            helping.append(last)
+            if len(helping) == _MOST_FILES:
+                break
+    return helping or ([last] if last is not None else [])
 
 
 def _changes(
@@ -174,20 +194,17 @@ def _changes(
     return changes
 
 
-def _busiest(plan: Plan) -> int:
-    """Bytes on the devices that decide: the GPUs, or the host where there are none."""
-    if plan.gpus:
-        return sum(fit.required for fit in plan.gpus)
-    return plan.host.required
-
-
-def _draft_weights(plan: Plan) -> int:
-    return sum(
-        part.bytes
-        for fit in (*plan.gpus, plan.host)
-        for part in fit.parts
-        if part.kind == "weights" and part.model != "target"
-    )
+def _decisive(asked: Plan, plan: Plan) -> int:
+    """Bytes that `plan` takes on the devices `asked` is short on; where it is short on none, on
+    the GPUs, or the host where there are none."""
+    before = (*asked.gpus, asked.host)
+    after = (*plan.gpus, plan.host)
+    # Unified memory is one budget: what the GPU takes is missing on the host.
+    if asked.host.device.unified:
+        return plan.required_host
+    short = [index for index, fit in enumerate(before) if not fit.fits]
+    deciding = short or list(range(len(asked.gpus))) or [0]
+    return sum(after[index].required for index in deciding)
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

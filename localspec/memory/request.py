@@ -41,6 +41,9 @@ class ModelLoad:
     rollback_rows: int = 0
     with_nextn: bool = False
     """Load next-token-prediction blocks too, with a second context."""
+    weight_scale: float = 1.0
+    """Size of every tensor by that in the header: another quantisation, of which only the file's
+    size is known."""
 
     @property
     def cells(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from localspec.ggufmeta.header import TensorInfo
 from localspec.memory.placement import Placement
@@ -31,20 +32,21 @@ def weights(load: ModelLoad, placement: Placement) -> Weights:
     names = {tensor.name for tensor in load.header.tensors}
     for tensor in load.header.tensors:
         layer = layer_of(tensor)
+        nbytes = _nbytes(load, tensor)
         if layer is not None and layer >= load.architecture.n_layer and not load.with_nextn:
-            unused += tensor.nbytes
+            unused += nbytes
             continue
         device = _device(load, placement, tensor, layer)
-        by_device[device] += tensor.nbytes
+        by_device[device] += nbytes
         if "_exps" in tensor.name:
-            experts[device] += tensor.nbytes
+            experts[device] += nbytes
         if (
             tensor.name == "token_embd.weight"
             and "output.weight" not in names
             and placement.output != placement.host
         ):
             # Tied embeddings are looked up on the host and multiplied on the GPU: two copies.
-            by_device[placement.output] += tensor.nbytes
+            by_device[placement.output] += nbytes
     return Weights(tuple(by_device), tuple(experts), unused)
 
 
@@ -55,7 +57,7 @@ def largest_left_on_host(load: ModelLoad, placement: Placement) -> int:
     their matrices is copied into the GPU's compute buffer (ggml-backend.cpp, op offload).
     """
     sizes = [
-        tensor.nbytes
+        _nbytes(load, tensor)
         for tensor in load.header.tensors
         if (layer := layer_of(tensor)) is not None
         and layer < load.architecture.n_layer
@@ -71,6 +73,10 @@ def layer_of(tensor: TensorInfo) -> int | None:
         return None
     number = tensor.name.split(".", 2)[1]
     return int(number) if number.isdecimal() else None
+
+
+def _nbytes(load: ModelLoad, tensor: TensorInfo) -> int:
+    return tensor.nbytes if load.weight_scale == 1.0 else ceil(tensor.nbytes * load.weight_scale)
 
 
 def _device(load: ModelLoad, placement: Placement, tensor: TensorInfo, layer: int | None) -> int:

@@ -251,6 +251,30 @@ def test_smaller_file_of_the_same_repository_is_offered(headers: dict[str, Heade
     )
     offered = next(s for s in found.suggestions if s.change == small.name)
     assert offered.freed > 4 * GIB
+    assert "less" not in offered.text, "the line before it tells the saving"
+
+
+def test_smaller_file_fits_when_the_plan_with_its_weights_does(headers: dict[str, Header]) -> None:
+    # Its embeddings are tied: on the card and in host memory, but once in the file.
+    loads = make_loads(headers["gemma-3-27b"], None, LoadOptions())
+    whole = headers["gemma-3-27b"].tensor_bytes
+    on_card = estimate(loads, imagined_machine(vram=[64 * GIB])).gpus[0].required
+    files = [SmallerFile(f"a/b:{part}", whole * part // 100) for part in range(10, 100, 5)]
+    for missing in (GIB, 3 * GIB):
+        machine = imagined_machine(vram=[on_card - missing + CUDA_CONTEXT])
+        enough = [file for file in files if file.size <= whole - missing]
+        found = answer(loads, estimator(machine), smaller=files)
+        offered = [s for s in found.suggestions if s.change.startswith("a/b:")]
+        assert all(s.fits for s in offered)
+        assert [s.change for s in offered] == [file.name for file in reversed(enough)][:3]
+        assert all(s.freed >= missing for s in offered)
+
+
+def test_of_files_none_of_which_fits_the_smallest_is_offered(headers: dict[str, Header]) -> None:
+    files = [SmallerFile("a/b:Q4", 16 * GIB), SmallerFile("a/b:Q2", 12 * GIB)]
+    found = answer(pair(headers), estimator(imagined_machine(vram=[4 * GIB])), smaller=files)
+    offered = [s for s in found.suggestions if s.change.startswith("a/b:")]
+    assert [(s.change, s.fits) for s in offered] == [("a/b:Q2", False)]
 
 
 def test_nothing_fits_in_nothing(headers: dict[str, Header]) -> None:
