@@ -49,12 +49,29 @@ def find_elsewhere(source: HubSource, sha256: str | None, size: int | None) -> F
 
 
 def repository_files(source: HubSource) -> list[str]:
-    """Names of the GGUF files that the Hub cache has of a repository."""
+    """Names of the GGUF files that other programs have of a repository.
+
+    Ollama does not keep the names.
+    """
+    folders = [snapshot for _, cache in hub_caches() for snapshot in _snapshots(cache, source)]
     names: set[str] = set()
-    for _, cache in hub_caches():
-        for snapshot in _snapshots(cache, source):
-            names.update(path.relative_to(snapshot).as_posix() for path in snapshot.rglob("*.gguf"))
+    if source.revision is None:
+        folders += [folder / source.repo for folder in lm_studio_folders()]
+        names.update(_flat_names(source.repo))
+    for folder in folders:
+        names.update(path.relative_to(folder).as_posix() for path in folder.rglob("*.gguf"))
     return sorted(names)
+
+
+def _flat_names(repo: str) -> Iterator[str]:
+    """What follows `owner_repo_` in the names of llama.cpp's files."""
+    prefix = f"{repo.replace('/', '_')}_"
+    for folder in llama_cpp_folders():
+        for path in folder.glob(f"{prefix}*.gguf"):
+            name = path.name.removeprefix(prefix)
+            # `a_b_c-GGUF_file` is of a/b_c-GGUF, not a file of a/b.
+            if "gguf_" not in name.lower():
+                yield name
 
 
 def _candidates(source: HubSource, relative: Path, sha256: str | None) -> Iterator[FoundFile]:

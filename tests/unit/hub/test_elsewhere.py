@@ -151,3 +151,39 @@ def test_everything_is_listed_once_with_whose_it_is(home: Path, paths: Paths) ->
         ("Owner/Other-GGUF/Other-Q8_0.gguf", "LM Studio"),
         (str(paths.models / "mine.gguf"), "localspec"),
     }
+
+
+@pytest.mark.parametrize("quant", [None, "Q4_K_M", "q4_k_m"])
+@pytest.mark.parametrize(
+    ("place", "program"),
+    [
+        (".lmstudio/models/Owner/Some-GGUF/Some-Q4_K_M.gguf", "LM Studio"),
+        (".cache/lm-studio/models/Owner/Some-GGUF/Some-Q4_K_M.gguf", "LM Studio"),
+        ("lc/Owner_Some-GGUF_Some-Q4_K_M.gguf", "llama.cpp"),
+    ],
+)
+def test_repository_and_quantisation_mean_the_file_that_is_there(
+    place: str,
+    program: str,
+    quant: str | None,
+    home: Path,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LLAMA_CACHE", str(home / "lc"))
+    path = _plain(home / place)
+    located = _locate(store, source=HubSource("Owner/Some-GGUF", quant=quant))
+    assert isinstance(located, LocalFile)
+    assert (located.path, located.found_in) == (path, program)
+    assert isinstance(_locate(store, source=HubSource("Owner/Some-GGUF", quant="Q8_0")), Missing)
+    pinned = HubSource("Owner/Some-GGUF", revision="v2", quant=quant)
+    assert isinstance(_locate(store, source=pinned), Missing)
+
+
+def test_flat_name_of_a_longer_repository_is_no_file_of_a_shorter(
+    home: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLAMA_CACHE", str(home / "lc"))
+    _plain(home / "lc" / "Owner_Some_Thing-GGUF_Thing-Q4_K_M.gguf")
+    assert isinstance(_locate(store, source=HubSource("Owner/Some")), Missing)
+    assert isinstance(_locate(store, source=HubSource("Owner/Some_Thing-GGUF")), LocalFile)
