@@ -67,12 +67,14 @@ def show(output: Output, answer: Answer) -> None:
             _show_device(output, found)
     most = "no context fits" if not fit.max_ctx else f"{fit.max_ctx} tokens of context fit at most"
     output.line(most + _layers_text(answer))
-    for index, suggestion in enumerate(fit.suggestions[:5]):
+    shown = fit.suggestions[:5]
+    width = max((len(suggestion.change) for suggestion in shown), default=0)
+    for index, suggestion in enumerate(shown):
         if index == 0:
             output.line("to make it fit:" if not plan.fits else "to free memory:")
         mark = output.style("✓", "green") if suggestion.fits else " "
         freed = format_bytes(suggestion.freed)
-        output.line(f"  {mark} {suggestion.change:<22}  {freed:>9} less: {suggestion.text}")
+        output.line(f"  {mark} {suggestion.change:<{width}}  {freed:>9} less: {suggestion.text}")
     output.note("figures: " + _source_text(plan.source))
 
 

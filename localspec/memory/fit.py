@@ -152,16 +152,7 @@ def _changes(
     """Option, price in words, and the loads with it; cheapest price first."""
     target = loads[0]
     changes: list[tuple[str, str, tuple[ModelLoad, ...]]] = []
-    if target.flash_attn and BY_NAME[target.kv_type].size > BY_NAME["q8_0"].size / 32 * (
-        BY_NAME[target.kv_type].block
-    ):
-        changes.append(
-            (
-                "--kv-type q8_0",
-                "half the KV cache, hardly less exact",
-                tuple(replace(load, kv_type="q8_0") for load in loads),
-            )
-        )
+    changes += _smaller_kv(loads)
     if not target.flash_attn:
         on = tuple(replace(load, flash_attn=True) for load in loads)
         changes.append(("--flash-attn on", "the same text, less to compute with", on))
@@ -192,6 +183,27 @@ def _changes(
         text = f"the other {len(target.architecture.layers) + 1 - layers} layers on the CPU: slow"
         changes.append((f"--gpu-layers {layers}", text, fewer))
     return changes
+
+
+def _smaller_kv(
+    loads: Sequence[ModelLoad],
+) -> list[tuple[str, str, tuple[ModelLoad, ...]]]:
+    """The caches of more than 8 bits made q8_0, target's and draft's each by its own option."""
+    size = {load.role: _bytes_per_value(load.kv_type) for load in loads}
+    wide = [load.role for load in loads if size[load.role] > _bytes_per_value("q8_0")]
+    if not wide or not loads[0].flash_attn:
+        return []
+    options = {"target": "--kv-type", "draft": "--draft-kv-type"}
+    change = " ".join(f"{options[role]} q8_0" for role in wide)
+    sixteen = len(wide) == len(loads) and set(size.values()) == {2.0}
+    text = f"{'half the' if sixteen else 'a smaller'} KV cache, hardly less exact"
+    changed = tuple(replace(load, kv_type="q8_0") if load.role in wide else load for load in loads)
+    return [(change, text, changed)]
+
+
+def _bytes_per_value(kv_type: str) -> float:
+    kind = BY_NAME[kv_type]
+    return kind.size / kind.block
 
 
 def _decisive(asked: Plan, plan: Plan) -> int:

@@ -89,6 +89,7 @@ def test_a_name_without_a_size_is_not_guessed() -> None:
     [
         ("--ctx 4096", "n_ctx", 4096),
         ("--kv-type q8_0", "kv_type", "q8_0"),
+        ("--kv-type q8_0 --draft-kv-type q8_0", "kv_type", "q8_0"),
         ("--gpu-layers 12", "gpu_layers", 12),
         ("--draft-gpu-layers 0", "draft_gpu_layers", 0),
         ("--ubatch 128", "n_ubatch", 128),

@@ -230,10 +230,37 @@ def test_what_does_not_fit_gets_changes_that_make_it_fit(headers: dict[str, Head
     assert 0 < found.max_ctx < 32768
     changes = {suggestion.change: suggestion for suggestion in found.suggestions}
     assert changes[f"--ctx {found.max_ctx}"].fits
-    assert "--kv-type q8_0" in changes
+    assert "--kv-type q8_0 --draft-kv-type q8_0" in changes
     assert changes["--draft ngram"].freed > changes["--draft-gpu-layers 0"].freed - GIB
     fitting = [suggestion.fits for suggestion in found.suggestions]
     assert fitting == sorted(fitting, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "change", "is_half"),
+    [
+        ("f16", "f16", "--kv-type q8_0 --draft-kv-type q8_0", True),
+        ("f16", "q8_0", "--kv-type q8_0", False),
+        ("q8_0", "bf16", "--draft-kv-type q8_0", False),
+        ("f32", "f16", "--kv-type q8_0 --draft-kv-type q8_0", False),
+        ("f16", "", "--kv-type q8_0", True),
+    ],
+)
+def test_cache_types_are_suggested_by_the_options_that_change_them(
+    headers: dict[str, Header], target: str, draft: str, change: str, is_half: bool
+) -> None:
+    loads = pair(headers, kv_type=target, draft_kv_type=draft or "f16")
+    loads = loads if draft else loads[:1]
+    found = answer(loads, estimator(imagined_machine(vram=[64 * GIB])))
+    offered = next(s for s in found.suggestions if "kv-type" in s.change)
+    assert offered.change == change
+    assert ("half" in offered.text) is is_half
+
+
+def test_small_cache_types_are_not_made_larger(headers: dict[str, Header]) -> None:
+    loads = pair(headers, kv_type="q4_0", draft_kv_type="q8_0")
+    found = answer(loads, estimator(imagined_machine(vram=[64 * GIB])))
+    assert not [s for s in found.suggestions if "kv-type" in s.change]
 
 
 def test_hybrids_are_told_to_draft_less(headers: dict[str, Header]) -> None:

@@ -204,7 +204,8 @@ def applied(change: str, choice: FitChoice) -> FitChoice | None:
         case "--ctx":
             return replace(choice, n_ctx=int(value))
         case "--kv-type":
-            return replace(choice, kv_type=value)
+            # One type stands for the target here; the option of a draft may follow it.
+            return replace(choice, kv_type=value.split()[0])
         case "--gpu-layers":
             return replace(choice, gpu_layers=int(value))
         case "--draft-gpu-layers":
