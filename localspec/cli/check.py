@@ -33,6 +33,7 @@ def command(
     from localspec.cli.run_settings import DraftChoice
     from localspec.errors import IncompatiblePair, UsageError
     from localspec.ggufmeta.compatibility import check_pair, explain
+    from localspec.hub.draft_candidates import why_no_gain
     from localspec.paths import user_paths
 
     paths = user_paths()
@@ -41,12 +42,19 @@ def command(
     output.clear_status()
     if pair.draft is None:
         raise UsageError(f"{target} has no draft of its own", hint="localspec check TARGET DRAFT")
+    same_file = pair.draft.path == pair.target.path and pair.draft.source == pair.target.source
+    no_gain = why_no_gain(pair.target.header, pair.draft.header, same_file=same_file)
     found = check_pair(pair.target.header, pair.draft.header)
     output.document(
-        _document(target, draft, pair.target.header.name, pair.draft.header.name, found)
+        {
+            **_document(target, draft, pair.target.header.name, pair.draft.header.name, found),
+            "warning": no_gain,
+        }
     )
     if found.difference is None:
         _show(output, found)
+        if no_gain:
+            output.warn(no_gain)
         return 0
     output.line(output.style("not compatible", "red bold"))
     output.line(explain(found.difference))

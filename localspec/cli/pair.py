@@ -47,8 +47,8 @@ def add(
     catalog = load_catalog(paths)
     target_model = _model(target, catalog, paths, role="target")
     draft_model = _model(draft, catalog, paths, role="draft") if draft is not None else None
-    if draft_model is not None and not force:
-        _require_fitting(target_model, draft_model, paths, output)
+    if draft_model is not None:
+        _require_fitting(target_model, draft_model, paths, output, force=force)
     pair_id = id_ or _pair_id(target_model, draft_model)
     new = NewPair(pair_id, target_model, draft_model, draft_max, p_min, note)
     file = add_pair(new, catalog, paths, replace=force)
@@ -108,20 +108,39 @@ def _model(name: str, catalog: Catalog, paths: Paths, *, role: str) -> CatalogMo
 
 
 def _require_fitting(
-    target: CatalogModel, draft: CatalogModel, paths: Paths, output: Output
+    target: CatalogModel, draft: CatalogModel, paths: Paths, output: Output, *, force: bool
 ) -> None:
-    """Raises IncompatiblePair when both headers are here and their vocabularies differ."""
+    """Raises IncompatiblePair when both headers are here and their vocabularies differ.
+
+    Warns of a draft that cannot win anything; force: does nothing else.
+    """
+    from localspec.errors import BadModelFile
     from localspec.ggufmeta.compatibility import require_pair
     from localspec.ggufmeta.header import read_header
+    from localspec.hub.draft_candidates import why_no_gain
     from localspec.hub.resolve import LocalFile, locate
     from localspec.hub.store import Store
 
+    if target.source == draft.source:
+        output.warn("target and draft are the same file: drafting costs as much as answering")
+        return
     store = Store(paths.models)
     files = (locate(target, store), locate(draft, store))
-    if isinstance(files[0], LocalFile) and isinstance(files[1], LocalFile):
-        require_pair(read_header(files[0].path), read_header(files[1].path))
-    else:
-        output.note("the vocabularies are checked once both files are here: localspec check")
+    if not (isinstance(files[0], LocalFile) and isinstance(files[1], LocalFile)):
+        if not force:
+            output.note("the vocabularies are checked once both files are here: localspec check")
+        return
+    try:
+        headers = read_header(files[0].path), read_header(files[1].path)
+    except BadModelFile:
+        if force:
+            return
+        raise
+    if not force:
+        require_pair(*headers)
+    no_gain = why_no_gain(*headers, same_file=files[0].path.samefile(files[1].path))
+    if no_gain:
+        output.warn(no_gain)
 
 
 def _pair_id(target: CatalogModel, draft: CatalogModel | None) -> str:

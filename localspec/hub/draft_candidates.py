@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
+
+from localspec.ggufmeta.header import Header
 
 GOOD_RATIO = 0.2
 """A draft of at most a fifth of the target's size is about five times faster: what pays."""
@@ -68,6 +71,30 @@ def family_of(name: str) -> str:
     family = match[1].lower().rstrip(".-") if match else ""
     # Llama 3 to 3.3 share one vocabulary; Qwen3 and Qwen3.5 do not.
     return re.sub(r"^llama-3\.\d$", "llama-3", family)
+
+
+def why_no_gain(target: Header, draft: Header, *, same_file: bool) -> str:
+    """Why a draft cannot make its target faster, by its parameters; empty when it may."""
+    if same_file:
+        return "target and draft are the same file: drafting costs as much as answering"
+    wanted, used = parameter_count(target), parameter_count(draft)
+    if used < wanted:
+        return ""
+    larger = "as large as" if used == wanted else "larger than"
+    return (
+        f"the draft is {larger} the target ({format_parameters(used)} and "
+        f"{format_parameters(wanted)} parameters): it cannot make it faster"
+    )
+
+
+def parameter_count(header: Header) -> int:
+    """Parameters of a model: elements of all its tensors."""
+    return sum(prod(tensor.shape) for tensor in header.tensors)
+
+
+def format_parameters(count: int) -> str:
+    """`8.2B`, `135M`."""
+    return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
 
 
 def parameters_of(name: str) -> float | None:

@@ -18,6 +18,7 @@ from localspec.hub.draft_candidates import (
     DraftCandidate,
     DraftSearch,
     family_of,
+    parameter_count,
     parameters_of,
     rank,
 )
@@ -30,7 +31,7 @@ from localspec.hub.store import Store
 from localspec.paths import Paths
 
 _LARGEST_RATIO = 0.6
-"""Beyond that a draft costs more than it can win."""
+"""Of bytes and of parameters: beyond that a draft costs more than it can win."""
 _MOST_ON_THE_HUB = 5
 
 
@@ -137,7 +138,7 @@ def _from_disk(finding: _Finding, resolved: ResolvedPair, paths: Paths) -> None:
             if model.path.resolve() == own:
                 continue
             summary = headers.summary(model.path, model.stat)
-            if not summary.vocabulary or _too_large(finding, model.size):
+            if not summary.vocabulary or _too_large(finding, model.size, summary.n_parameters):
                 continue
             source = PathSource(model.path)
             local = LocalFile(model.path, model.size, model.found_in, source, model.name)
@@ -174,6 +175,8 @@ def _from_hub(finding: _Finding, resolved: ResolvedPair, client: HubClient) -> N
     """Small models of the same family, most downloaded first."""
     family = family_of(resolved.target.name)
     target_parameters = parameters_of(resolved.target.name)
+    if target_parameters is None and finding.target_header is not None:
+        target_parameters = parameter_count(finding.target_header)
     if not family or target_parameters is None:
         return
     tried = 0
@@ -203,6 +206,8 @@ def _consider(
     if key in finding.candidates or name in finding.refused:
         return
     header = _header(finding, file, client)
+    if header is not None and _too_large(finding, file.size, parameter_count(header)):
+        return
     if header is None or finding.target_header is None:
         _add(finding, file, "draft", found, "unchecked", speedup)
         return
@@ -259,8 +264,12 @@ def _key(file: LocalFile | Missing) -> str:
     return str(file.path.resolve()) if isinstance(file, LocalFile) else str(file.source)
 
 
-def _too_large(finding: _Finding, size: int) -> bool:
-    return finding.target_size is not None and size > _LARGEST_RATIO * finding.target_size
+def _too_large(finding: _Finding, size: int | None, n_parameters: int) -> bool:
+    """By bytes or by parameters: the target itself in fewer bits is no draft for it."""
+    if size and finding.target_size and size > _LARGEST_RATIO * finding.target_size:
+        return True
+    header = finding.target_header
+    return header is not None and n_parameters > _LARGEST_RATIO * parameter_count(header)
 
 
 def _sizes_near(finding: _Finding, n_vocab: int) -> bool:

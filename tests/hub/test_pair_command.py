@@ -124,3 +124,45 @@ def test_quantisation_is_chosen_by_what_this_machine_can_hold(
     monkeypatch.setattr(memory_glance, "usable_memory", lambda _: usable)
     plan = _json(capsys, "pull", "someone/Fox-GGUF", "--dry-run")
     assert [file["name"] for file in plan["files"]] == [f"Fox-{quant}"]
+
+
+def _warnings(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
+
+
+@pytest.mark.parametrize("command", [("check",), ("pair", "add"), ("pair", "add", "--force")])
+@pytest.mark.parametrize(
+    ("target", "draft", "said"),
+    [
+        ("target", "target", "same file"),
+        ("target", "copy", "as large as"),
+        ("draft", "target", "larger than"),
+        ("target", "draft", None),
+    ],
+)
+def test_draft_that_cannot_win_is_warned_of_in_one_line(
+    command: tuple[str, ...],
+    target: str,
+    draft: str,
+    said: str | None,
+    models: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_tiny(models / "copy.gguf", "llama", n_layer=30)
+    names = [str(models / f"{name}.gguf") for name in (target, draft)]
+    assert run_program([*command, *names]) == 0
+    warnings = _warnings(capsys)
+    assert len(warnings) == (0 if said is None else 1)
+    assert said is None or said in warnings[0]
+
+
+def test_target_in_fewer_bits_is_not_offered_as_its_draft(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = models / "target-Q2_K.gguf"
+    write_tiny(small, "llama", n_layer=30)
+    # The file of the target grows, as unquantised weights would make it.
+    with (models / "target.gguf").open("ab") as file:
+        file.truncate(10 * small.stat().st_size)
+    found = _json(capsys, "list", "--for", str(models / "target.gguf"), "--offline")
+    assert [Path(c["name"]).name for c in found["candidates"]] == ["draft.gguf"]
