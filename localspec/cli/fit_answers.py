@@ -15,6 +15,7 @@ from localspec.memory.request import LoadOptions
 from localspec.units import parse_memory
 
 if TYPE_CHECKING:
+    from localspec.catalog.entries import HubSource
     from localspec.cli.headers import FoundPair
     from localspec.cli.run_settings import DraftChoice
     from localspec.memory.devices import Machine
@@ -54,6 +55,7 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
     """
     from localspec.catalog.load import load_catalog
     from localspec.cli.headers import find_pair
+    from localspec.cli.memory_glance import weight_budget
     from localspec.ggufmeta.compatibility import require_pair
     from localspec.memory.fit import answer, estimator
     from localspec.memory.request import make_loads
@@ -61,7 +63,15 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
 
     paths = user_paths()
     output.status(f"reading the header of {name}")
-    pair = find_pair(name, question.draft, load_catalog(paths), paths)
+    # The same choice as `pull` makes here, or would make on the machine that is asked about.
+    machine = question.machine if question.machine.imagined else None
+    pair = find_pair(
+        name,
+        question.draft,
+        load_catalog(paths),
+        paths,
+        lambda resolved: weight_budget(resolved, paths, machine),
+    )
     if pair.draft is not None:
         require_pair(pair.target.header, pair.draft.header)
     draft_max = question.draft_max or pair.resolved.draft_max or DEFAULT_DRAFT_MAX
@@ -71,6 +81,11 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
     )
     planner = estimator(question.machine, question.projector)
     plan, notes = None, list(pair.resolved.notes)
+    id_, chosen = pair.resolved.id, _chosen_file(pair)
+    if chosen is not None:
+        id_ = str(chosen)
+        where = "the machine asked about" if machine else "this machine"
+        notes.append(f"{chosen.filename} is the quantisation chosen for {where}")
     most = loads[0].architecture.n_ctx_train
     if loads[0].n_ctx > most > 0:
         notes.append(f"the model was trained on {most} tokens of context at most")
@@ -86,7 +101,7 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
     smaller = [] if asked.fits else _smaller_files(pair)
     fit = answer(loads, planner, plan=asked, smaller=smaller)
     output.clear_status()
-    return Answer(pair.resolved.id, fit, question.machine, tuple(notes))
+    return Answer(id_, fit, question.machine, tuple(notes))
 
 
 def make_machine(output: Output, *, vram: str, ram: str, unified: str, card: str) -> Machine:
@@ -176,6 +191,19 @@ def _probe(loads: Sequence[ModelLoad], pair: FoundPair, question: Question) -> P
     ]
     parts.append((0, Part("projector", "weights", question.projector)))
     return assemble(plan.loads, plan.placements, question.machine, parts, plan.source)
+
+
+def _chosen_file(pair: FoundPair) -> HubSource | None:
+    """The file that was measured, where the name left the choice of it to us."""
+    from localspec.catalog.entries import HubSource
+    from localspec.hub.resolve import Missing
+
+    target = pair.resolved.target
+    if not isinstance(target, Missing) or not isinstance(target.source, HubSource):
+        return None
+    if target.source.filename is not None or target.source.quant is not None:
+        return None
+    return pair.target.source if isinstance(pair.target.source, HubSource) else None
 
 
 def _smaller_files(pair: FoundPair) -> list[SmallerFile]:

@@ -48,6 +48,7 @@ def document(answer: Answer) -> dict[str, Any]:
             for suggestion in fit.suggestions
         ],
         "source": plan.source,
+        "notes": list(answer.notes),
     }
 
 

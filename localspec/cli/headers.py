@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,9 +56,16 @@ class FoundPair:
     draft: FoundHeader | None
 
 
-def find_pair(name: str, draft: DraftChoice, catalog: Catalog, paths: Paths) -> FoundPair:
+def find_pair(
+    name: str,
+    draft: DraftChoice,
+    catalog: Catalog,
+    paths: Paths,
+    budget: Callable[[ResolvedPair], int | None] = lambda _: None,
+) -> FoundPair:
     """The headers of `name` and of the draft that `draft` chooses.
 
+    budget: bytes for the target's weights, for choosing a quantisation where `name` names none.
     Raises UsageError, BadModelFile, DownloadError.
     """
     from localspec.ggufmeta.runnable import refuse_unrunnable
@@ -68,7 +76,7 @@ def find_pair(name: str, draft: DraftChoice, catalog: Catalog, paths: Paths) -> 
         resolved = replace(resolved, draft=resolve(draft.model, catalog, paths).target)
     elif not draft.wants_model:
         resolved = replace(resolved, draft=None)
-    target = find_header(resolved.target, paths)
+    target = find_header(resolved.target, paths, budget(resolved))
     refuse_unrunnable(target.header)
     if resolved.draft is None:
         return FoundPair(resolved, target, None)
@@ -77,8 +85,8 @@ def find_pair(name: str, draft: DraftChoice, catalog: Catalog, paths: Paths) -> 
     return FoundPair(resolved, target, found)
 
 
-def find_header(file: LocalFile | Missing, paths: Paths) -> FoundHeader:
-    """The header of one file. Raises BadModelFile, DownloadError."""
+def find_header(file: LocalFile | Missing, paths: Paths, budget: int | None = None) -> FoundHeader:
+    """The header of one file. budget: as for `fetch_header`. Raises BadModelFile, DownloadError."""
     from localspec.catalog.entries import HubSource
     from localspec.ggufmeta.header import read_header
     from localspec.hub.resolve import LocalFile
@@ -96,5 +104,5 @@ def find_header(file: LocalFile | Missing, paths: Paths) -> FoundHeader:
 
     # A pull waits for a network that comes back; a question wants its answer now.
     quick = RetryPolicy(attempts=2, patient_attempts=1, base_s=0.5, longest_asked_s=5.0)
-    remote = fetch_header(file.source, HubClient(quick), paths.cache)
+    remote = fetch_header(file.source, HubClient(quick), paths.cache, budget)
     return FoundHeader(remote.header, None, remote.data, remote.source)

@@ -61,10 +61,13 @@ def required_bytes(target: Header, draft: Header | None) -> int:
     return estimate(make_loads(target, draft, LoadOptions()), machine).required
 
 
-def weight_budget(resolved: ResolvedPair, paths: Paths) -> int | None:
-    """Bytes that the target's weights may take on this machine, when `resolved` leaves the choice
+def weight_budget(
+    resolved: ResolvedPair, paths: Paths, machine: Machine | None = None
+) -> int | None:
+    """Bytes that the target's weights may take on `machine`, when `resolved` leaves the choice
     of a quantisation to us; None when it does not, or when nothing is known.
 
+    machine: None is this one.
     The header of one quantisation tells what all of them need besides their weights.
     """
     from localspec.catalog.entries import HubSource
@@ -87,7 +90,7 @@ def weight_budget(resolved: ResolvedPair, paths: Paths) -> int | None:
         return None
     except LocalspecError:
         besides = 0
-    return max(0, usable_memory(quick_machine()) - max(0, besides))
+    return max(0, usable_memory(machine or quick_machine()) - max(0, besides))
 
 
 class RequiredMemory:

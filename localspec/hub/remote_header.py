@@ -30,14 +30,17 @@ class RemoteHeader:
     """Bytes that came over the network."""
 
 
-def fetch_header(source: HubSource, client: HubClient, cache: Path | None = None) -> RemoteHeader:
+def fetch_header(
+    source: HubSource, client: HubClient, cache: Path | None = None, budget: int | None = None
+) -> RemoteHeader:
     """The header of the model at `source`, all its parts.
 
     cache: folder that keeps headers for the next time, and for when the Hub is out of reach.
+    budget: bytes for weights, for choosing a quantisation where `source` names none.
     Raises DownloadError, and BadModelFile for what is not GGUF.
     """
     if source.filename is None:
-        source = name_file(source, client)
+        source = name_file(source, client, budget)
     headers, data, fetched = [], [], 0
     for name in part_names(source.filename or ""):
         header, beginning, came = _one(replace(source, filename=name), client, cache)
@@ -66,14 +69,15 @@ def _one(source: HubSource, client: HubClient, cache: Path | None) -> tuple[Head
     return header, beginning, came
 
 
-def name_file(source: HubSource, client: HubClient) -> HubSource:
-    """`source` with the file that its quantisation, or the usual choice, means.
+def name_file(source: HubSource, client: HubClient, budget: int | None = None) -> HubSource:
+    """`source` with the file that its quantisation means, or the one a pull would choose.
 
+    budget: bytes for weights; None takes the usual quantisation.
     Raises DownloadError when the repository has none.
     """
     repository = client.repository(source.repo, source.revision)
     found = variants(repository.files)
-    chosen = with_quant(found, source.quant) if source.quant else choose(found)
+    chosen = with_quant(found, source.quant) if source.quant else choose(found, budget)
     if chosen is None:
         names = ", ".join(sorted({variant.quant or variant.path for variant in found}))
         raise DownloadError(

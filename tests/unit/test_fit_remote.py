@@ -135,6 +135,28 @@ def test_fit_answers_for_a_model_that_is_not_here(
     assert sent(hub) < 12 * MB
 
 
+@pytest.mark.parametrize(
+    ("vram", "chosen"), [("64GiB", "R1-7B-Q8_0.gguf"), ("9GiB", FILE), ("1GiB", "R1-7B-Q2_K.gguf")]
+)
+def test_repository_alone_is_measured_as_pull_would_choose_for_that_machine(
+    hub: FakeHub, large: Path, capsys: pytest.CaptureFixture[str], vram: str, chosen: str
+) -> None:
+    larger = write_ghost_of("qwen3-32b", large.parent / "larger.gguf")
+    small = write_tiny(large.parent / "small2.gguf", "llama")
+    hub.add(
+        REPO,
+        {
+            FILE: HubFile(large, sha256="a" * 64),
+            "R1-7B-Q8_0.gguf": HubFile(larger, sha256="b" * 64),
+            "R1-7B-Q2_K.gguf": small,
+        },
+    )
+    run_program(["fit", REPO, "--vram", vram, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["id"] == f"{REPO}/{chosen}"
+    assert found["notes"][-1].startswith(chosen)
+
+
 def test_table_goes_on_after_a_row_that_has_no_answer(
     hub: FakeHub, large: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
