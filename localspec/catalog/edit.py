@@ -13,6 +13,9 @@ from localspec.catalog.load import Catalog, check_user_text
 from localspec.errors import ConfigError, UsageError
 from localspec.paths import Paths
 
+_PAIR_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+"""What can be typed without quotes and read as neither a path nor an option."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewPair:
@@ -31,11 +34,17 @@ def add_pair(new: NewPair, catalog: Catalog, paths: Paths, *, replace: bool = Fa
 
     Models that the catalogue has already are named, others get a table of their own. The whole
     file is checked before it takes the place of the old one.
-    Raises UsageError when the id is taken and `replace` is not set, ConfigError.
+    Raises UsageError for an id that is no id, or is taken and `replace` is not set; ConfigError.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
+    if _PAIR_ID.fullmatch(new.id) is None:
+        raise UsageError(
+            f"{new.id!r} cannot be the id of a pair",
+            hint="letters, digits and . _ + - make one, a letter or digit first: --id my-pair",
+            id=new.id,
+        )
     taken = catalog.find(new.id)
     if taken is not None and not replace:
         raise UsageError(

@@ -49,7 +49,7 @@ def add(
     draft_model = _model(draft, catalog, paths, role="draft") if draft is not None else None
     if draft_model is not None:
         _require_fitting(target_model, draft_model, paths, output, force=force)
-    pair_id = id_ or _pair_id(target_model, draft_model)
+    pair_id = _pair_id(target_model, draft_model) if id_ is None else id_
     new = NewPair(pair_id, target_model, draft_model, draft_max, p_min, note)
     file = add_pair(new, catalog, paths, replace=force)
     output.document({"id": pair_id, "file": file})

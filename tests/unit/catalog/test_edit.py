@@ -106,3 +106,24 @@ def test_file_without_schema_gets_one(paths: Paths) -> None:
 )
 def test_id_of_a_new_model(name: str, expected: str, paths: Paths) -> None:
     assert model_id(name, load_catalog(paths)) == expected
+
+
+@pytest.mark.parametrize(
+    "pair_id", ["", "we ird", "we ird/../id", "..", "-x", "a/b", "a:b", "a\nb", "é", '"', "a b"]
+)
+@pytest.mark.parametrize("replace", [False, True])
+def test_id_of_other_characters_is_refused_and_nothing_written(
+    pair_id: str, replace: bool, paths: Paths
+) -> None:
+    catalog = load_catalog(paths)
+    with pytest.raises(UsageError, match="cannot be the id") as caught:
+        add_pair(NewPair(pair_id, TARGET, None), catalog, paths, replace=replace)
+    assert caught.value.exit_code == 2
+    assert "--id" in caught.value.hint
+    assert not paths.user_catalog.exists()
+
+
+def test_ids_of_the_catalogue_are_ids(paths: Paths) -> None:
+    for pair_id in load_catalog(paths).pairs:
+        catalog = load_catalog(paths)
+        add_pair(NewPair(f"{pair_id}+mine_2.0", TARGET, None), catalog, paths)
