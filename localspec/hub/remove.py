@@ -26,9 +26,10 @@ class Removal:
     """Why it stays; empty when it went."""
 
 
-def remove(resolved: ResolvedPair) -> tuple[Removal, ...]:
+def remove(resolved: ResolvedPair, *, dry_run: bool = False) -> tuple[Removal, ...]:
     """Delete the finished and unfinished files of `resolved` that nobody else needs.
 
+    dry_run: changes nothing, and tells what would happen.
     Raises UsageError when localspec holds nothing of it.
     """
     store = Store(resolved.store)
@@ -37,9 +38,9 @@ def remove(resolved: ResolvedPair) -> tuple[Removal, ...]:
     removals: list[Removal] = []
     for role, file in files:
         if isinstance(file, LocalFile):
-            removals += _remove_local(role, file, pair_id, store)
+            removals += _remove_local(role, file, pair_id, store, dry_run)
         elif file is not None:
-            removals += _remove_unfinished(role, file, store)
+            removals += _remove_unfinished(role, file, store, dry_run)
     if not removals:
         raise UsageError(
             f"nothing of {resolved.id} is downloaded",
@@ -49,21 +50,23 @@ def remove(resolved: ResolvedPair) -> tuple[Removal, ...]:
     return tuple(removals)
 
 
-def _remove_local(role: str, file: LocalFile, pair_id: str, store: Store) -> Iterator[Removal]:
+def _remove_local(
+    role: str, file: LocalFile, pair_id: str, store: Store, dry_run: bool
+) -> Iterator[Removal]:
     if not store.holds(file.path):
         reason = f"it lies outside localspec's folder ({file.found_in})"
         yield Removal(role, file.path, 0, reason)
         return
     for name in part_names(file.path.name):
         path = file.path.with_name(name)
-        others = store.unwant(path, pair_id)
+        others = (store.wanted_by_others if dry_run else store.unwant)(path, pair_id)
         if others:
             yield Removal(role, path, 0, f"{', '.join(others)} needs it")
         else:
-            yield Removal(role, path, store.remove(path))
+            yield Removal(role, path, path.stat().st_size if dry_run else store.remove(path))
 
 
-def _remove_unfinished(role: str, file: Missing, store: Store) -> Iterator[Removal]:
+def _remove_unfinished(role: str, file: Missing, store: Store, dry_run: bool) -> Iterator[Removal]:
     """What earlier tries left, and the finished parts of a split model that is not whole."""
     source = file.source
     if isinstance(source, PathSource):
@@ -75,8 +78,8 @@ def _remove_unfinished(role: str, file: Missing, store: Store) -> Iterator[Remov
         parts = [replace(source, filename=name) for name in part_names(source.filename)]
     for part in parts:
         final = store.path_for(part)
-        freed = store.discard_partial(final)
+        freed = store.discard_partial(final, dry_run=dry_run)
         if freed:
             yield Removal(role, store.partial_for(final), freed)
-        if len(parts) > 1 and final.is_file() and not store.unwant(final, ""):
-            yield Removal(role, final, store.remove(final))
+        if len(parts) > 1 and final.is_file() and not store.wanted_by_others(final, ""):
+            yield Removal(role, final, final.stat().st_size if dry_run else store.remove(final))

@@ -121,13 +121,16 @@ class Store:
         if record is not None and pair_id and pair_id not in record.wanted_by:
             self._write_record(final, replace(record, wanted_by=(*record.wanted_by, pair_id)))
 
+    def wanted_by_others(self, final: Path, pair_id: str) -> tuple[str, ...]:
+        """Which pairs besides `pair_id` need the file."""
+        record = self.record(final)
+        wanted = record.wanted_by if record is not None else ()
+        return tuple(other for other in wanted if other != pair_id)
+
     def unwant(self, final: Path, pair_id: str) -> tuple[str, ...]:
         """Note that the pair `pair_id` needs the file no more; which pairs still do."""
-        record = self.record(final)
-        if record is None:
-            return ()
-        others = tuple(other for other in record.wanted_by if other != pair_id)
-        if others != record.wanted_by:
+        record, others = self.record(final), self.wanted_by_others(final, pair_id)
+        if record is not None and others != record.wanted_by:
             self._write_record(final, replace(record, wanted_by=others))
         return others
 
@@ -140,8 +143,8 @@ class Store:
             self._prune(folder)
         return size
 
-    def discard_partial(self, final: Path) -> int:
-        """Delete what was fetched towards `final`; bytes freed.
+    def discard_partial(self, final: Path, *, dry_run: bool = False) -> int:
+        """Delete what was fetched towards `final`; bytes freed. dry_run: only counts them.
 
         Raises UsageError while a process is fetching it.
         """
@@ -160,7 +163,8 @@ class Store:
             for leftover in [partial.with_name(f"{partial.name}{suffix}") for suffix in names]:
                 with contextlib.suppress(FileNotFoundError):
                     freed += leftover.stat().st_size
-                    leftover.unlink()
+                    if not dry_run:
+                        leftover.unlink()
         return freed
 
     def holds(self, path: Path) -> bool:

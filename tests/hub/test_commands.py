@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
 import pytest
 
 from localspec.cli.app import run_program
+from localspec.units import format_file_size
 from tests.hub.conftest import DRAFT_FILE, DRAFT_REPO, TARGET_FILE, TARGET_REPO, World
 from tests.support.fake_hub import Fault
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
 
 CATALOG = f"""
 schema = 1
@@ -108,10 +116,10 @@ def test_rm_frees_shared_files_only_when_nobody_needs_them(
 ) -> None:
     run_program(["pull", "big+small", "--quiet"])
     run_program(["pull", "big", "--quiet"])
-    assert run_program(["rm", "big+small"]) == 0
+    assert run_program(["rm", "big+small", "--yes"]) == 0
     assert "big needs it" in capsys.readouterr().out
     assert world.finished == [TARGET_FILE]
-    assert run_program(["rm", "big", "--json"]) == 0
+    assert run_program(["rm", "big", "--json", "--yes"]) == 0
     assert json.loads(capsys.readouterr().out)["freed"] == len(world.target)
     assert world.finished == []
 
@@ -121,7 +129,7 @@ def test_rm_takes_the_unfinished_bytes_too(
 ) -> None:
     world.hub.fault(TARGET_FILE, Fault(cut_after=1_000_000), Fault(status=404))
     assert run_program(["pull", "big"]) == 3
-    assert run_program(["rm", "big", "--json"]) == 0
+    assert run_program(["rm", "big", "--json", "--yes"]) == 0
     captured = capsys.readouterr()
     assert (
         json.loads(captured.out.splitlines()[-1] if captured.out[0] != "{" else captured.out)[
@@ -131,6 +139,48 @@ def test_rm_takes_the_unfinished_bytes_too(
     )
     partial = world.paths.models / ".partial"
     assert not [path for path in partial.rglob("*.gguf") if path.is_file()]
+
+
+@pytest.mark.parametrize("flags", [(), ("--no-input",), ("--json",)])
+def test_rm_without_a_terminal_needs_a_yes(
+    flags: tuple[str, ...], world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_program(["pull", "big+small", "--quiet"])
+    capsys.readouterr()
+    assert run_program(["rm", "big+small", *flags]) == 2
+    error = capsys.readouterr().err
+    assert TARGET_FILE in error
+    assert DRAFT_FILE in error
+    assert "--yes" in error
+    assert world.finished == sorted([TARGET_FILE, DRAFT_FILE])
+    assert run_program(["rm", "big+small", *flags, "--yes"]) == 0
+    assert world.finished == []
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, []), ("n", 2, [TARGET_FILE])])
+def test_rm_asks_once_on_a_terminal_with_files_and_bytes(
+    answer: str, code: int, left: list[str], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_program(["pull", "big", "--quiet"])
+    terminals = [Terminal(f"{answer}\n"), Terminal()]
+    monkeypatch.setattr("sys.stdin", terminals[0])
+    monkeypatch.setattr("sys.stderr", terminals[1])
+    assert run_program(["rm", "big"]) == code
+    shown = terminals[1].getvalue()
+    assert shown.count("[Y/n]") == 1
+    size = format_file_size(len(world.target))
+    assert f"Delete {TARGET_FILE}, {size}?" in shown
+    assert world.finished == left
+
+
+def test_rm_that_would_delete_nothing_asks_nothing(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_program(["pull", "big+small", "--quiet"])
+    run_program(["pull", "big", "--quiet"])
+    (world.paths.models / "someone--Small-0.5B-GGUF" / DRAFT_FILE).unlink()
+    assert run_program(["rm", "big+small"]) == 0
+    assert "big needs it" in capsys.readouterr().out
 
 
 def test_rm_of_nothing_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
