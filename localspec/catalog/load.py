@@ -143,9 +143,10 @@ def _refuse(
 ) -> NoReturn:
     lines = [f"{key_path(loc)}: {text}" for loc, text in problems]
     named = str(user_file) if user_file and user else "models.toml of localspec"
-    count = f"{len(lines)} problem{'s' if len(lines) != 1 else ''}"
+    one = len(lines) == 1
+    said = f"1 problem: {lines[0]}" if one else "\n".join([f"{len(lines)} problems:", *lines])
     raise ConfigError(
-        f"{named} has {count}: {'; '.join(lines)}",
+        f"{named} has {said}",
         hint="the layout is described in docs/pairs.md",
         file=named,
         problems=[{"key": key_path(loc), "problem": text} for loc, text in problems],

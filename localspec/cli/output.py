@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Any, TextIO
 
-from localspec.errors import LocalspecError, UsageError
+from localspec.errors import ConfigError, LocalspecError, UsageError
 
 _CODES = {
     "bold": "1",
@@ -177,13 +177,17 @@ class Output:
 
     def error(self, error: LocalspecError) -> None:
         """One line that says what, one line of hint; with `--json` also a JSON line on stdout:
-        {"error", "message", "hint", "fields", "exit_code"}."""
+        {"error", "message", "hint", "fields", "exit_code"}.
+
+        A ConfigError has one more line for each problem of its file.
+        """
         self.end_line()
         if self.json:
             self._write_json({**error.as_dict(), "exit_code": error.exit_code}, indent=None)
-        self._write_stderr(
-            f"{self.style('error:', 'red bold', error=True)} {_one_line(error.message)}"
-        )
+        first, *more = _lines(error)
+        self._write_stderr(f"{self.style('error:', 'red bold', error=True)} {first}")
+        for line in more:
+            self._write_stderr(f"  {line}")
         if error.hint:
             self._write_stderr(f"{self.style('hint:', 'cyan', error=True)} {_one_line(error.hint)}")
 
@@ -286,6 +290,13 @@ def format_table(
         ).rstrip()
         for line in lines
     ]
+
+
+def _lines(error: LocalspecError) -> list[str]:
+    """The message in one line; of a file with many mistakes, one more for each of them."""
+    if isinstance(error, ConfigError) and len(error.fields.get("problems", ())) > 1:
+        return [_one_line(line) for line in error.message.splitlines() if line.strip()]
+    return [_one_line(error.message)]
 
 
 def _one_line(text: str) -> str:

@@ -196,3 +196,36 @@ def test_a_broken_user_catalogue_is_exit_code_2(
     error = capsys.readouterr().err
     assert "pairs.x.metod" in error
     assert "'method'" in error
+
+
+MISTAKES = """
+[pairs.x]
+metod = 'ngram'
+[models.a]
+repo = 3
+sise = 5
+"""
+
+
+def test_many_mistakes_of_a_catalogue_are_one_line_each(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.paths.user_catalog.write_text(MISTAKES, encoding="utf-8")
+    assert run_program(["list"]) == 2
+    first, *more, hint = capsys.readouterr().err.splitlines()
+    assert run_program(["list", "--json"]) == 2
+    problems = json.loads(capsys.readouterr().out)["fields"]["problems"]
+    assert len(problems) > 3
+    assert first == f"error: {world.paths.user_catalog} has {len(problems)} problems:"
+    assert [line.strip() for line in more] == [f"{p['key']}: {p['problem']}" for p in problems]
+    assert hint.startswith("hint:")
+
+
+def test_one_mistake_of_a_catalogue_is_one_line(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.paths.user_catalog.write_text(CATALOG + "[models.z]\nsise = 5\npath = 'z'\n", "utf-8")
+    assert run_program(["list"]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert "has 1 problem: models.z.sise" in error
+    assert hint.startswith("hint:")
