@@ -87,21 +87,25 @@ def show_table(output: Output, answers: list[Answer | tuple[str, str]]) -> None:
             rows.append([answer[0], "?", "", "", "", answer[1]])
             continue
         plan = answer.fit.plan
-        decisive = max((*plan.gpus, plan.host)[: max(1, len(plan.gpus))], key=lambda f: -f.headroom)
+        # The host has room where cards do the work, and counts when it has not.
+        deciding = [*plan.gpus, *([] if plan.gpus and plan.host.fits else [plan.host])]
         rows.append(
             [
                 answer.id,
                 "yes" if plan.fits else "no",
                 format_bytes(sum(f.required for f in (*plan.gpus, plan.host))),
-                format_bytes(decisive.headroom),
+                format_bytes(min(found.headroom for found in deciding)),
                 str(answer.fit.max_ctx),
-                answer.fit.suggestions[0].change
-                if answer.fit.suggestions and not plan.fits
-                else "",
+                "" if plan.fits else _best_change(answer),
             ]
         )
     columns = ["model", "fits", "needs", "headroom", "max ctx", "best change"]
     output.table(columns, rows, right=(2, 3, 4))
+
+
+def _best_change(answer: Answer) -> str:
+    """The cheapest change with which everything fits; a dash when none is enough."""
+    return next((found.change for found in answer.fit.suggestions if found.fits), "–")
 
 
 def _device(found: DeviceFit) -> dict[str, Any]:
@@ -123,7 +127,8 @@ def _show_device(output: Output, found: DeviceFit) -> None:
     about = f" ({device.description})" if device.description else ""
     output.line(
         f"{title}{about}: {format_bytes(found.required)} of {format_bytes(device.usable)} free"
-        + (f", {format_bytes(found.headroom)} left" if found.fits else "")
+        + (f", {format_bytes(abs(found.headroom))} {'left' if found.fits else 'too much'}")
+        + (" of the memory it shares" if found.shared_headroom == found.headroom else "")
     )
     output.line(_bar(output, found))
     for part in found.parts:

@@ -149,7 +149,7 @@ def _shrunk(
 def _refusal(
     settings: EngineSettings, loads: Sequence[ModelLoad], planner: Planner, plan: Plan
 ) -> DoesNotFit:
-    short = next((fit for fit in plan.gpus if not fit.fits), None)
+    short = next((fit for fit in plan.gpus if fit.required > fit.device.usable), None)
     # On unified memory each device may fit by itself and all of them together may not.
     required = short.required if short is not None else plan.required_host
     device = short.device if short is not None else plan.host.device

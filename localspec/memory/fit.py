@@ -211,11 +211,12 @@ def _decisive(asked: Plan, plan: Plan) -> int:
     the GPUs, or the host where there are none."""
     before = (*asked.gpus, asked.host)
     after = (*plan.gpus, plan.host)
-    # Unified memory is one budget: what the GPU takes is missing on the host.
-    if asked.host.device.unified:
-        return plan.required_host
-    short = [index for index, fit in enumerate(before) if not fit.fits]
-    deciding = short or list(range(len(asked.gpus))) or [0]
+    short = {index for index, fit in enumerate(before) if not fit.fits}
+    deciding = short or set(range(len(asked.gpus))) or {0}
+    sharing = {index for index, fit in enumerate(before) if fit.shared_headroom is not None}
+    if deciding & sharing:
+        # One budget: what the GPU takes is missing on the host.
+        deciding |= sharing
     return sum(after[index].required for index in deciding)
 
 

@@ -32,6 +32,9 @@ class DeviceFit:
 
     device: Device
     parts: tuple[Part, ...]
+    shared_headroom: int | None = None
+    """Bytes left over of the memory that it shares with other devices, whatever they take of it
+    counted too; None when it shares with none."""
 
     @property
     def required(self) -> int:
@@ -41,7 +44,8 @@ class DeviceFit:
     @property
     def headroom(self) -> int:
         """Bytes left over when everything is loaded; negative is what is missing."""
-        return self.device.usable - self.required
+        own = self.device.usable - self.required
+        return own if self.shared_headroom is None else min(own, self.shared_headroom)
 
     @property
     def fits(self) -> bool:
@@ -66,8 +70,11 @@ class Plan:
     @property
     def shortfall(self) -> int:
         """Bytes that are missing, all devices together; 0 when everything fits."""
-        missing = sum(max(0, -fit.headroom) for fit in self.gpus)
-        return missing + max(0, self.required_host - self.host.device.usable)
+        fits = (*self.gpus, self.host)
+        alone = sum(max(0, -fit.headroom) for fit in fits if fit.shared_headroom is None)
+        # What is missing of shared memory is missing once, on whichever device it shows.
+        shared = [-fit.headroom for fit in fits if fit.shared_headroom is not None]
+        return alone + max([0, *shared])
 
     @property
     def required(self) -> int:
@@ -146,8 +153,13 @@ def assemble(
     for index, part in parts:
         if part.bytes:
             by_device[index].append(part)
+    devices = list(zip(machine.devices, by_device, strict=True))
+    shared: int | None = None
+    if machine.host.unified:
+        taken = sum(p.bytes for device, found in devices if device.unified for p in found)
+        shared = machine.host.usable - taken
     fits = [
-        DeviceFit(device, tuple(found))
-        for device, found in zip(machine.devices, by_device, strict=True)
+        DeviceFit(device, tuple(found), shared if device.unified else None)
+        for device, found in devices
     ]
     return Plan(tuple(loads), tuple(placements), tuple(fits[:-1]), fits[-1], source)

@@ -1,0 +1,68 @@
+"""What `fit` shows: lines, table and JSON agree with the verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from localspec.cli.fit_answers import Answer
+from localspec.cli.fit_report import document, show_table
+from localspec.cli.output import Output
+from localspec.ggufmeta.header import Header, read_header
+from localspec.memory.devices import CUDA_CONTEXT, Machine, imagined_machine
+from localspec.memory.fit import Fit, Suggestion, answer, estimator
+from localspec.memory.plan import estimate
+from localspec.memory.request import LoadOptions, make_loads
+from localspec.units import GIB, format_bytes
+from tests.support.ghosts import write_ghost_of
+
+
+@pytest.fixture(scope="module")
+def header(tmp_path_factory: pytest.TempPathFactory) -> Header:
+    folder = tmp_path_factory.mktemp("report")
+    return read_header(write_ghost_of("gemma-3-27b", folder / "gemma"))
+
+
+def _answer(header: Header, machine: Machine) -> Answer:
+    loads = make_loads(header, None, LoadOptions())
+    return Answer("gemma", answer(loads, estimator(machine)), machine)
+
+
+def _table(found: Answer, capsys: pytest.CaptureFixture[str]) -> str:
+    show_table(Output(), [found])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("unified", [16 * GIB, 23 * GIB, 25 * GIB, 64 * GIB])
+def test_shared_memory_has_the_same_headroom_on_every_device(header: Header, unified: int) -> None:
+    machine = imagined_machine(unified=unified)
+    plan = estimate(make_loads(header, None, LoadOptions()), machine)
+    left = machine.host.usable - plan.required
+    assert {fit.headroom for fit in (*plan.gpus, plan.host)} == {left}
+    assert plan.shortfall == max(0, -left)
+    assert plan.fits is all(fit.fits for fit in (*plan.gpus, plan.host)) is (left >= 0)
+    shown = document(_answer(header, machine))
+    assert shown["devices"][0]["headroom"] == shown["host"]["headroom"] == left
+
+
+def test_memory_missing_on_the_host_counts_in_the_table(
+    header: Header, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _answer(header, imagined_machine(vram=[64 * GIB], ram=GIB))
+    assert not found.fit.plan.fits
+    missing = found.fit.plan.host.headroom
+    assert missing < 0 < found.fit.plan.gpus[0].headroom
+    assert format_bytes(missing) in _table(found, capsys)
+
+
+def test_best_change_of_the_table_is_one_that_makes_it_fit(
+    header: Header, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = imagined_machine(vram=[GIB + CUDA_CONTEXT])
+    plan = _answer(header, machine).fit.plan
+    frees = Suggestion("--ubatch 128", "slower", 1, 1, fits=False)
+    helps = Suggestion("--ctx 512", "shorter", 1, 1, fits=True)
+    shown = _table(Answer("a", Fit(plan, 0, 0, (frees, helps)), machine), capsys)
+    assert "--ctx 512" in shown
+    shown = _table(Answer("a", Fit(plan, 0, 0, (frees,)), machine), capsys)
+    assert "--ubatch" not in shown
+    assert "–" in shown
