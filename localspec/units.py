@@ -67,6 +67,13 @@ def format_rate(bytes_per_second: float) -> str:
     return f"{format_file_size(int(bytes_per_second))}/s"
 
 
+def percent(share: float) -> str:
+    """`71%`; 100% only where it is all, 0% only where it is nothing."""
+    if 0.0 < share < 0.01:
+        return "<1%"
+    return f"{int(share * 100 + 1e-9)}%" if 0.99 < share < 1.0 else f"{share:.0%}"
+
+
 def format_duration(seconds: float) -> str:
     """`0.4 s`, `12 s`, `3 min 05 s`, `2 h 10 min`."""
     if seconds < 10:

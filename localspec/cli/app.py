@@ -12,17 +12,23 @@ reach it through `output`.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from localspec import __version__
 from localspec.cli.call import GLOBAL_FLAGS, Call, CommandFunction, nearest
 from localspec.cli.output import Output
 from localspec.cli.ui import open_ui, wants_ui
 from localspec.errors import Interrupted, LocalspecError, UsageError
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+"""What a standard output says that nobody can write to any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +64,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with `argv` (default: the process's arguments) and exit with its code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _make_streams_safe()
+    _end_as_by_ctrl_c()
     code = run_program(arguments)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _silence_stdout()
+    except OSError as error:
+        _silence_stdout()
+        code = code or _unwritable(error, Output())
     sys.exit(code)
 
 
@@ -92,6 +102,9 @@ def run_program(arguments: Sequence[str]) -> int:
         _silence_stdout()
         return 1
     except Exception as error:  # noqa: BLE001 - the last edge: no traceback without --debug
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
+            _silence_stdout()
+            return _unwritable(error, output)
         if debug:
             _print_traceback()
         output.error(
@@ -209,7 +222,11 @@ def _print_details(error: LocalspecError) -> None:
 
 
 def _make_streams_safe() -> None:
-    """A terminal whose encoding lacks a character gets a `?`, not a UnicodeEncodeError."""
+    """A terminal whose encoding lacks a character gets a `?`, not a UnicodeEncodeError; a stream
+    that was closed before we started (`>&-`, as schedulers do) is an empty or a silent one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -223,3 +240,21 @@ def _silence_stdout() -> None:
         os.dup2(devnull, sys.stdout.fileno())
     except (OSError, ValueError):
         pass
+
+
+def _end_as_by_ctrl_c() -> None:
+    """A closed terminal or a polite kill ends the program as Ctrl-C does: what was learned is
+    saved, the engine is closed."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+
+
+def _unwritable(error: OSError, output: Output) -> int:
+    output.error(
+        LocalspecError(
+            f"cannot write the output: {error.strerror}", hint="free some space, or write elsewhere"
+        )
+    )
+    return LocalspecError.exit_code

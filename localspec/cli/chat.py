@@ -27,6 +27,7 @@ class Chat:
         *,
         model: str,
         method: str,
+        has_draft: bool = False,
         chats_folder: Path,
         system: str | None = None,
         stats: bool = True,
@@ -37,6 +38,7 @@ class Chat:
         self.output = output
         self.model = model
         self.method = method
+        self.has_draft = has_draft
         self.chats_folder = chats_folder
         self.system = system or ""
         self.stats = stats

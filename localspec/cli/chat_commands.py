@@ -12,6 +12,7 @@ from localspec.cli.transcript import DRAFTED_STYLE
 from localspec.cli.transcript_file import default_path, save_chat
 from localspec.engine.settings import DRAFT_METHODS, ChatMessage
 from localspec.errors import UsageError
+from localspec.units import percent
 
 if TYPE_CHECKING:
     from localspec.cli.chat import Chat
@@ -50,7 +51,9 @@ async def _clear(chat: Chat, argument: str) -> None:
 
 
 async def _stats(chat: Chat, argument: str) -> None:
-    if argument in ("on", "off"):
+    if argument not in ("", "on", "off"):
+        raise UsageError(f"/stats {argument!r} is not known", hint="/stats, /stats on, /stats off")
+    if argument:
         chat.stats = argument == "on"
         chat.output.note(f"statistics after each answer: {argument}")
         return
@@ -58,16 +61,17 @@ async def _stats(chat: Chat, argument: str) -> None:
     if totals.last is None:
         note("no answer yet")
         return
-    note(
-        f"  {totals.answers} answers, {totals.tokens} tokens, {totals.tokens_per_second:.1f} tok/s"
-    )
+    answers = "1 answer" if totals.answers == 1 else f"{totals.answers} answers"
+    note(f"  {answers}, {totals.tokens} tokens, {totals.tokens_per_second:.1f} tok/s")
     drafted = f"{totals.accepted} of {totals.drafted} draft tokens accepted"
-    share = f"{drafted} ({totals.acceptance_rate:.0%})" if totals.drafted else "nothing drafted"
+    share = (
+        f"{drafted} ({percent(totals.acceptance_rate)})" if totals.drafted else "nothing drafted"
+    )
     note(f"  {totals.tokens_per_round:.2f} tokens per round; {share}")
     for name, counts in totals.by_drafter.items():
         if counts.drafted:
             rate = counts.accepted / counts.drafted
-            note(f"  {name}: {counts.accepted} of {counts.drafted} accepted ({rate:.0%})")
+            note(f"  {name}: {counts.accepted} of {counts.drafted} accepted ({percent(rate)})")
     last = totals.last.speculation
     positions = [
         f"{accepted / drafted:.0%}"
@@ -98,6 +102,11 @@ async def _draft(chat: Chat, argument: str) -> None:
         raise UsageError(
             f"/draft {argument!r} is not known",
             hint=nearest(argument, DRAFT_METHODS) + ", ".join(DRAFT_METHODS),
+        )
+    if argument == "model" and not chat.has_draft:
+        raise UsageError(
+            "this chat has no draft model",
+            hint="start it with one: localspec run MODEL --draft PATH, or OWNER/REPO",
         )
     chat.method = argument
     chat.output.note(f"--draft {argument} from the next answer on")

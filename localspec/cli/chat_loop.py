@@ -63,6 +63,7 @@ async def run_chat(
             output,
             model=settings.model_id,
             method=settings.method,
+            has_draft=settings.draft is not None,
             chats_folder=paths.chats,
             system=system,
             stats=stats,

@@ -161,11 +161,17 @@ def _in_order(parts: tuple[Part, ...]) -> list[Part]:
 
 
 def _layers_text(answer: Answer) -> str:
-    layers = answer.fit.max_gpu_layers
-    if layers is None:
+    layers, plan = answer.fit.max_gpu_layers, answer.fit.plan
+    if not plan.gpus:
         return ""
-    whole = len(answer.fit.plan.loads[0].architecture.layers) + 1
-    return f", {'all' if layers == whole else layers} of {whole} layers go to the GPU"
+    whole = len(plan.loads[0].architecture.layers) + 1
+    if layers is None:
+        return ", no number of layers on the GPU fits"
+    if layers == 0:
+        return ", no layer would fit on the GPU, all of them would on the CPU"
+    if layers == whole:
+        return f", all {whole} layers fit on the GPU"
+    return f", at most {layers} of {whole} layers would fit on the GPU"
 
 
 def _source_text(source: str) -> str:

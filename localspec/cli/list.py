@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from localspec.units import format_bytes, format_file_size
 
 if TYPE_CHECKING:
     from localspec.catalog.load import Catalog
+    from localspec.errors import UsageError
     from localspec.hub.inventory import Row
     from localspec.paths import Paths
 
@@ -48,6 +50,9 @@ def command(
     speedups = _measured(rows, paths)
     headroom = _headroom(rows, paths)
     output.document([_as_json(row, speedups.get(row.id), headroom.get(row.id)) for row in rows])
+    if not rows:
+        output.note(_nothing(what, local))
+        return
     _show(rows, speedups, headroom, output)
 
 
@@ -58,11 +63,32 @@ def _rows(what: str, local: bool, catalog: Catalog, paths: Paths) -> list[Row]:
     folder = Path(what).expanduser()
     if what and folder.is_dir():
         return model_rows(models_below(folder), paths)
-    return [
-        row
-        for row in inventory(catalog, paths)
-        if what.lower() in row.id.lower() and (row.present or not local)
-    ]
+    named = [row for row in inventory(catalog, paths) if what.lower() in row.id.lower()]
+    if not named and _is_path(what):
+        raise _no_folder(folder)
+    return [row for row in named if row.present or not local]
+
+
+def _is_path(text: str) -> bool:
+    """Whether `text` can only be a path; `owner/repo` may be part of a name."""
+    return re.match(r"[/\\~]|\.\.?[/\\]|[A-Za-z]:[/\\]", text) is not None
+
+
+def _no_folder(path: Path) -> UsageError:
+    from localspec.errors import UsageError
+
+    if path.exists():
+        said, hint = f"{path} is not a folder", f"localspec list {path.parent}"
+    else:
+        said, hint = f"{path}: no such folder", "name one that is there, or part of a model's name"
+    return UsageError(said, hint=hint, path=str(path))
+
+
+def _nothing(what: str, local: bool) -> str:
+    if what and Path(what).expanduser().is_dir():
+        return f"there is no model file in {what}"
+    where = "on this machine" if local else "in the catalogue or on this machine"
+    return f"no model {where}" + (f" has {what!r} in its name" if what else "")
 
 
 def _measured(rows: list[Row], paths: Paths) -> dict[str, float]:
@@ -97,9 +123,6 @@ def _headroom(rows: list[Row], paths: Paths) -> dict[str, int]:
 def _show(
     rows: list[Row], speedups: dict[str, float], headroom: dict[str, int], output: Output
 ) -> None:
-    if not rows:
-        output.note("nothing here")
-        return
     output.table(
         ("MODEL", "METHOD", "SIZE", "FITS", "DISK", "GAIN", "WHAT IT IS"),
         [
@@ -132,8 +155,10 @@ def _what(row: Row) -> str:
     places = {file.found_in for file in row.files if file.on_disk} - {"localspec", "path", None}
     said = [f"in {place}" for place in sorted(filter(None, places))]
     if row.header is not None:
-        header = row.header
-        said.append(header.problem or f"{header.architecture}, {_parameters(header.n_parameters)}")
+        from localspec.hub.draft_candidates import format_parameters
+
+        header, size = row.header, format_parameters(row.header.n_parameters)
+        said.append(header.problem or f"{header.architecture}, {size}")
     if row.pair is not None and row.pair.reported is not None:
         said.append(f"reported: {row.pair.reported.figure} ({row.pair.reported.source})")
     return "; ".join(said)
@@ -153,10 +178,6 @@ def _fits(headroom: int | None) -> str:
     if headroom >= 0:
         return f"yes, {format_bytes(headroom)} left"
     return f"no, {format_bytes(-headroom)} short"
-
-
-def _parameters(count: int) -> str:
-    return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
 
 
 def _as_json(row: Row, speedup: float | None, headroom: int | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from localspec.events import Answer, Speculation
-from localspec.units import format_duration
+from localspec.units import format_duration, percent
 
 
 def answer_document(answer: Answer) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def speculation_parts(speculation: Speculation) -> list[str]:
     parts = [
         f"{speculation.tokens_per_round:.2f} tokens per round",
         f"{speculation.accepted} of {speculation.drafted} draft tokens accepted "
-        f"({speculation.acceptance_rate:.0%})",
+        f"({percent(speculation.acceptance_rate)})",
     ]
     drafters = {name: c for name, c in speculation.by_drafter.items() if c.drafted}
     if len(drafters) > 1:

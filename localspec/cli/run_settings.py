@@ -161,7 +161,7 @@ def sampling_settings(
         "top_p": top_p,
         "min_p": min_p,
         "repeat_penalty": repeat_penalty,
-        "seed": None if seed is None or seed < 0 else seed,
+        "seed": None if seed == -1 else seed,
         "grammar": _read_grammar(grammar) if grammar is not None else "",
     }
     for item in others:

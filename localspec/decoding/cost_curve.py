@@ -90,6 +90,13 @@ class CostCurve:
         weight[width] = min(held + 1.0, _MOST_WEIGHT)
         self._stale = True
 
+    def rescale(self, width: int, seconds: float) -> None:
+        """The whole curve as if a pass over `width` tokens took `seconds`: the machine is faster
+        or busier than when it was measured, and its shape is what stays."""
+        factor = seconds / self.table[width]
+        self._mean = [mean * factor for mean in self._mean]
+        self._stale = True
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for a file: `from_dict` gives the same curve again."""
         return {

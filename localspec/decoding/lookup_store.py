@@ -15,7 +15,7 @@ from localspec.decoding.lookup_file import (
 )
 from localspec.errors import CacheFileError
 
-LOCK_TIMEOUT_S = 10.0
+LOCK_TIMEOUT_S = 3.0
 
 
 class LookupStore:

@@ -27,8 +27,10 @@ class Child:
 
     def __init__(self, name: str, main: Callable[..., None], *arguments: Any) -> None:
         handle, path = tempfile.mkstemp(prefix="localspec-", suffix=".log")
-        os.close(handle)
-        self._output = Path(path)
+        # The child removes the name once it has the file open, where the system allows that: a
+        # program that is killed leaves nothing behind.
+        self._output = os.fdopen(handle, "rb")
+        self._output_path = Path(path)
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         self.connection: Connection[Any, Any] = ours
@@ -68,12 +70,11 @@ class Child:
 
     def last_lines(self, count: int = 20) -> list[str]:
         """The end of what the child printed."""
-        try:
-            with self._output.open("rb") as file:
-                file.seek(max(0, self._output.stat().st_size - _TAIL_BYTES))
-                text = file.read().decode("utf-8", "replace")
-        except OSError:
+        if self._output.closed:
             return []
+        size = self._output.seek(0, os.SEEK_END)
+        self._output.seek(max(0, size - _TAIL_BYTES))
+        text = self._output.read().decode("utf-8", "replace")
         return text.splitlines()[-count:]
 
     def close(self, timeout: float = 10.0) -> None:
@@ -85,7 +86,8 @@ class Child:
                 self._process.join()
             self._process.close()
         self.connection.close()
-        self._output.unlink(missing_ok=True)
+        self._output.close()
+        self._output_path.unlink(missing_ok=True)
 
 
 def run_in_child(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -127,6 +129,8 @@ def _enter(
     with open(output, "ab", buffering=0) as file:  # noqa: PTH123 - a plain descriptor is meant
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    if sys.platform != "win32":
+        Path(output).unlink(missing_ok=True)
     sys.stdout = sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     main(connection, *arguments)
 

@@ -242,6 +242,9 @@ class EngineClient:
         replies = self._waiting.get(reply.id)
         if replies is not None:
             replies.put_nowait(reply)
+        elif isinstance(reply, Said) and isinstance(reply.event, Notice):
+            # Said after its answer had ended, as when the lookup cache could not be saved.
+            self._on_event(reply.event)
 
     def _fail_all(self, child: Child, crash: EngineCrashed) -> None:
         if child is self._child:

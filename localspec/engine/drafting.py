@@ -11,7 +11,7 @@ from localspec.decoding.controller import Controller
 from localspec.decoding.cost_curve import CostCurve
 from localspec.decoding.lookup import LookupDrafter
 from localspec.decoding.lookup_cache import LookupCache
-from localspec.decoding.lookup_file import read_lookup_file
+from localspec.decoding.lookup_file import ForeignCache, read_lookup_file
 from localspec.decoding.lookup_store import LookupStore, store_path
 from localspec.decoding.model_drafter import ModelDrafter
 from localspec.decoding.ngram import NgramDrafter
@@ -116,7 +116,8 @@ class Drafting:
                 self._store.save(lookup.context)
                 lookup.saved()
         except CacheFileError as error:
-            self._notify(Notice(error.message, error.hint))
+            hint = error.hint or "what this session taught is lost"
+            self._notify(Notice(error.message, hint))
 
     def _controller(
         self, method: str, ngram: BestDrafter, most: int, slot: int, *, fresh: bool
@@ -175,5 +176,11 @@ class Drafting:
         try:
             return self._store.load()
         except CacheFileError as error:
-            self._notify(Notice(error.message, error.hint or "answering without this cache"))
+            hint = error.hint or "answering without this cache"
+            if self._settings.lookup_dynamic is not None:
+                # A file that the user named may be anything: it stays as it is.
+                self._store = None
+            elif not isinstance(error, ForeignCache):
+                hint = f"a new one is begun; the old one is kept as {self._store.aside_path}"
+            self._notify(Notice(error.message, hint))
             return LookupCache()

@@ -136,7 +136,7 @@ def _shrunk(
             return Guarded(replace(settings, n_ctx=n_ctx), (notice,))
     if settings.target.gpu_layers is None and plan.gpus:
         layers = max_gpu_layers(loads, planner)
-        if layers > 0:
+        if layers:
             notice = Notice(
                 f"only {layers} of {len(loads[0].architecture.layers) + 1} layers fit on the GPU",
                 f"the others run on the CPU, slowly: localspec fit {settings.model_id}",

@@ -16,6 +16,8 @@ from localspec.llama.context import FLASH_ATTENTION, KV_TYPES, Context, ContextO
 from localspec.llama.log import NativeLog
 from localspec.llama.model import ALL_LAYERS, LoadOptions, Model
 
+LEAST_CTX = 256
+"""llama.cpp rounds every context up to a multiple of this (llama-context.cpp)."""
 DEFAULT_CTX = 8192
 """Tokens of context when nobody asks for another number and the model allows as many."""
 MAX_ROLLBACK_ROWS = 8
@@ -61,6 +63,15 @@ def check_settings(settings: EngineSettings) -> None:
     ):
         if not low <= value <= high:
             raise UsageError(f"{option} {value} is out of range", hint=f"from {low} to {high}")
+    if 0 < settings.n_ctx < LEAST_CTX:
+        raise UsageError(
+            f"--ctx {settings.n_ctx} is too small", hint=f"llama.cpp's least is {LEAST_CTX}"
+        )
+    if settings.draft_min > settings.draft_max:
+        raise UsageError(
+            f"--draft-min {settings.draft_min} is more than --draft-max {settings.draft_max}",
+            hint="no draft could ever be long enough",
+        )
     if not 0.0 <= settings.p_min <= 1.0:
         raise UsageError(f"--p-min {settings.p_min} is out of range", hint="from 0.0 to 1.0")
 

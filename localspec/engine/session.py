@@ -284,17 +284,19 @@ class Session:
         path = self._cost_path
         context = self._target.context
         known = load_costs(path) if path is not None else None
-        if known is not None and known.max_width >= context.n_outputs_max:
-            return known
+        is_known = known is not None and known.max_width >= context.n_outputs_max
         if any(context.n_tokens(slot) for slot in range(self._settings.n_slots)):
             # In the middle of a conversation memory is worth more than a measurement.
-            return CostCurve(max_width=context.n_outputs_max)
+            return known if known and is_known else CostCurve(max_width=context.n_outputs_max)
         widths = [w for w in (1, 2, 4, 8, 16, 32, 64, 128) if w < context.n_outputs_max]
         try:
-            costs = probe_costs(context, [*widths, context.n_outputs_max])
+            costs = probe_costs(context, [1] if is_known else [*widths, context.n_outputs_max])
         except Cancelled:
             context.clear()
             raise
+        if known is not None and is_known:
+            known.rescale(1, costs[1])
+            return known
         return CostCurve(costs, max_width=context.n_outputs_max)
 
 

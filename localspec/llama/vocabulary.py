@@ -58,7 +58,9 @@ class Vocabulary:
         try:
             data = text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise UsageError(f"the text is not valid Unicode: {error.reason}") from error
+            raise UsageError(
+                "the prompt is not UTF-8 text", hint="only text can be answered; convert it first"
+            ) from error
         room = len(data) + 8
         tokens = (lib.llama_token * room)()
         count = lib.llama_tokenize(

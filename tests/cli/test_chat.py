@@ -17,9 +17,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from localspec.cli.chat import Chat
-from localspec.cli.chat_loop import converse
 from localspec.cli.chat_commands import COMMANDS, explanation_lines
 from localspec.cli.chat_input import terminal_reader
+from localspec.cli.chat_loop import converse
 from localspec.cli.output import Output
 from localspec.cli.transcript_file import load_chat
 from localspec.engine.settings import (
