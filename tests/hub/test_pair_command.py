@@ -166,3 +166,26 @@ def test_target_in_fewer_bits_is_not_offered_as_its_draft(
         file.truncate(10 * small.stat().st_size)
     found = _json(capsys, "list", "--for", str(models / "target.gguf"), "--offline")
     assert [Path(c["name"]).name for c in found["candidates"]] == ["draft.gguf"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",), ("--local",)])
+def test_folder_that_is_not_there_is_a_usage_error(
+    flags: tuple[str, ...], models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_program(["list", str(models / "nobody"), *flags]) == 2
+    assert "no such folder" in capsys.readouterr().err
+    assert run_program(["list", str(models / "target.gguf"), *flags]) == 2
+    assert f"localspec list {models}" in capsys.readouterr().err
+
+
+def test_text_without_a_match_is_told_and_is_no_error(
+    models: Path, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = models / "empty"
+    empty.mkdir()
+    for what in ("zzz", "zzz/repo", str(empty)):
+        assert run_program(["list", what]) == 0
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert what in captured.err
+    assert _json(capsys, "list", "zzz") == []
