@@ -48,7 +48,8 @@ class Fit:
     max_ctx: int
     """The largest context that fits, a multiple of 256; 0 when none does."""
     max_gpu_layers: int | None
-    """Most layers of the target on GPUs that fit; None without a GPU."""
+    """Most layers of the target on GPUs that fit; None when none and not even 0 of them do, or
+    without a GPU."""
     suggestions: tuple[Suggestion, ...]
 
 
@@ -85,14 +86,23 @@ def max_ctx_that_fits(loads: Sequence[ModelLoad], planner: Planner) -> int:
     return _largest(most // CTX_STEP, fits) * CTX_STEP
 
 
-def max_gpu_layers(loads: Sequence[ModelLoad], planner: Planner) -> int:
-    """Most layers of the target on GPUs, the output counted as one, with which everything fits."""
+def max_gpu_layers(loads: Sequence[ModelLoad], planner: Planner) -> int | None:
+    """Most layers of the target on GPUs, the output counted as one, with which everything fits.
+
+    0 when it fits with all of them on the host only, None when it does not even so.
+    """
     most = len(loads[0].architecture.layers) + 1
 
-    def fits(layers: int) -> bool:
-        return planner((replace(loads[0], gpu_layers=layers), *loads[1:])).fits
+    def plan(layers: int) -> Plan:
+        return planner((replace(loads[0], gpu_layers=layers), *loads[1:]))
 
-    return _largest(most, fits)
+    def cards_have_room(layers: int) -> bool:
+        return all(gpu.fits for gpu in plan(layers).gpus)
+
+    # More layers need more of the cards and less of the host: the most that go into the cards
+    # leave the host the most room.
+    found = _largest(most, cards_have_room)
+    return found if plan(found).fits else None
 
 
 def at_ctx(loads: Sequence[ModelLoad], n_ctx: int) -> tuple[ModelLoad, ...]:
@@ -178,9 +188,11 @@ def _changes(
         changes.append(
             ("--draft ngram", "no draft model: n-grams help on repetitive text only", (target,))
         )
-    if asked.gpus and layers is not None and 0 < layers < len(target.architecture.layers) + 1:
+    whole = len(target.architecture.layers) + 1
+    if asked.gpus and layers is not None and layers < min(whole, asked.placements[0].on_gpu):
         fewer = (replace(target, gpu_layers=layers), *loads[1:])
-        text = f"the other {len(target.architecture.layers) + 1 - layers} layers on the CPU: slow"
+        which = f"the other {whole - layers}" if layers else f"all {whole}"
+        text = f"{which} layers on the CPU: slow"
         changes.append((f"--gpu-layers {layers}", text, fewer))
     return changes
 

@@ -122,8 +122,10 @@ def test_solver_finds_the_most_layers_that_fit(name: str, megabytes: int) -> Non
     loads = [load(name, 512, n_ubatch=32)]
     planner = estimator(small)
     found = max_gpu_layers(loads, planner)
-    if found:
-        assert planner([replace(loads[0], gpu_layers=found)]).fits
+    if found is None:
+        assert not planner([replace(loads[0], gpu_layers=0)]).fits
+        return
+    assert planner([replace(loads[0], gpu_layers=found)]).fits
     if found < len(loads[0].architecture.layers) + 1:
         assert not planner([replace(loads[0], gpu_layers=found + 1)]).fits
 

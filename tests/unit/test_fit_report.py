@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from localspec.cli.fit_answers import Answer
-from localspec.cli.fit_report import document, show_table
+from localspec.cli.fit_report import document, show, show_table
 from localspec.cli.output import Output
 from localspec.ggufmeta.header import Header, read_header
 from localspec.memory.devices import CUDA_CONTEXT, Machine, imagined_machine
@@ -66,3 +68,42 @@ def test_best_change_of_the_table_is_one_that_makes_it_fit(
     shown = _table(Answer("a", Fit(plan, 0, 0, (frees,)), machine), capsys)
     assert "--ubatch" not in shown
     assert "–" in shown
+
+
+@pytest.mark.parametrize(
+    ("vram", "ram", "layers", "text"),
+    [
+        (64 * GIB, 64 * GIB, 63, "all 63 layers fit on the GPU"),
+        (CUDA_CONTEXT, 64 * GIB, 0, "no layer would fit on the GPU"),
+        (CUDA_CONTEXT, GIB, None, "no number of layers on the GPU fits"),
+    ],
+)
+def test_layers_that_fit_tell_none_from_no_answer(
+    header: Header,
+    capsys: pytest.CaptureFixture[str],
+    vram: int,
+    ram: int,
+    layers: int | None,
+    text: str,
+) -> None:
+    found = _answer(header, imagined_machine(vram=[vram], ram=ram))
+    assert found.fit.max_gpu_layers == layers
+    show(Output(), found)
+    assert text in capsys.readouterr().out
+
+
+def test_most_layers_are_found_where_host_memory_is_short_too(
+    header: Header, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # With few layers on the card the host has too little, with all of them the card has.
+    machine = imagined_machine(vram=[12 * GIB], ram=10 * GIB)
+    found = _answer(header, machine)
+    layers = found.fit.max_gpu_layers
+    assert layers is not None
+    assert 0 < layers < 63
+    loads = make_loads(header, None, LoadOptions(gpu_layers=layers))
+    assert estimate(loads, machine).fits
+    assert not estimate([replace(loads[0], gpu_layers=layers + 1)], machine).fits
+    assert not estimate([replace(loads[0], gpu_layers=1)], machine).fits
+    show(Output(), found)
+    assert f"at most {layers} of 63 layers would fit" in capsys.readouterr().out
