@@ -29,7 +29,7 @@ def pull_with_progress(plan: PullPlan, output: Output) -> tuple[PulledFile, ...]
     if plan.to_fetch and plan.resumed_bytes:
         output.note(f"going on after {format_file_size(plan.resumed_bytes)}")
     try:
-        return pull(plan, show)
+        return pull(plan, show, on_note=output.note)
     finally:
         output.clear_status()
 

@@ -13,6 +13,7 @@ from localspec.hub.partial import PartialFile
 from localspec.hub.progress import FileProgress
 from localspec.hub.store import Store, storage_errors
 from localspec.hub.xet import receive_by_xet, wants_xet
+from localspec.units import format_file_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,15 @@ class _Transfer:
         remote = self._client.file_once(self._source)
         _expected(remote, self._sha256)
         partial = self._partial
+        arrived = partial.size
         if not partial.claim(remote.etag, remote.size):
             self._furthest = 0
+            self.resumed = False
+            if arrived:
+                self._progress.note(
+                    f"{self._source} has changed on the Hub: the {format_file_size(arrived)} "
+                    "that had arrived are of another version, and it is fetched from the start"
+                )
         self._hash_what_is_there(remote)
         if partial.hashed == 0 and not self._xet_failed and wants_xet(remote):
             self._receive_by_xet(remote)

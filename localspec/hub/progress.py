@@ -25,11 +25,13 @@ class FileProgress:
         total: int,
         report: OnProgress,
         clock: Callable[[], float] = time.monotonic,
+        on_note: Callable[[str], None] | None = None,
     ) -> None:
         self._role = role
         self._name = name
         self._total = total
         self._report = report
+        self._on_note = on_note
         self._clock = clock
         self._stage = "waiting"
         self._done = 0
@@ -42,6 +44,11 @@ class FileProgress:
     def done(self) -> int:
         """Bytes on disk or verified, by the stage."""
         return self._done
+
+    def note(self, text: str) -> None:
+        """One line for the user to read, whatever the stage."""
+        if self._on_note is not None:
+            self._on_note(text)
 
     def start(self, stage: str, done: int = 0, total: int | None = None) -> None:
         """Enter a stage with `done` bytes behind us; bytes from before do not count as rate."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from localspec.catalog.entries import HubSource, WheelSource
 from localspec.errors import DownloadError
@@ -16,13 +17,15 @@ from localspec.hub.failures import RetryPolicy
 from localspec.hub.fetch import fetch_hub_file
 from localspec.hub.locking import file_lock
 from localspec.hub.plan import PlannedFile, PullPlan, make_plan
-from localspec.hub.progress import FileProgress, OnProgress
+from localspec.hub.progress import FileProgress
 from localspec.hub.resolve import ResolvedPair
 from localspec.hub.store import Store, storage_errors
 from localspec.hub.verified import hash_file
 from localspec.hub.wheels import fetch_wheel_file
 
 __all__ = ["PullPlan", "PulledFile", "plan_pull", "pull"]
+
+T = TypeVar("T")
 
 _AT_ONCE = 4
 """Files of one pull that are fetched at the same time."""
@@ -66,17 +69,19 @@ def pull(
     plan: PullPlan,
     on_event: Callable[[DownloadProgress], None],
     *,
+    on_note: Callable[[str], None] | None = None,
     control: PullControl | None = None,
     policy: RetryPolicy | None = None,
 ) -> tuple[PulledFile, ...]:
     """Fetch what `plan` lacks, all files at once, and tell `on_event` (one call at a time).
 
+    on_note: told, in one line, what is unusual and no failure; never at the time of an event.
     Raises DownloadError with the first file's failure; Cancelled once `control` is cancelled.
     Ctrl-C stops all files before it goes on. What arrived is kept and used the next time.
     """
     control = control or PullControl()
-    listener = _Listener(on_event, control)
-    jobs = [_Job(plan, file, listener.tell, HubClient(policy, control)) for file in plan.files]
+    listener = _Listener(on_event, on_note, control)
+    jobs = [_Job(plan, file, listener, HubClient(policy, control)) for file in plan.files]
     slots = threading.Semaphore(_AT_ONCE)
     for job in jobs:
         # Daemons: a connection that hangs must not hold up the end of the program.
@@ -106,17 +111,30 @@ def pull(
 class _Listener:
     """Hands events on, one at a time. Its own failure stops the pull, and is no network's."""
 
-    def __init__(self, on_event: Callable[[DownloadProgress], None], control: PullControl) -> None:
+    def __init__(
+        self,
+        on_event: Callable[[DownloadProgress], None],
+        on_note: Callable[[str], None] | None,
+        control: PullControl,
+    ) -> None:
         self._on_event = on_event
+        self._on_note = on_note
         self._control = control
         self._serial = threading.Lock()
         self.error: BaseException | None = None
 
     def tell(self, event: DownloadProgress) -> None:
+        self._hand_on(self._on_event, event)
+
+    def note(self, text: str) -> None:
+        if self._on_note is not None:
+            self._hand_on(self._on_note, text)
+
+    def _hand_on(self, listener: Callable[[T], None], said: T) -> None:
         with self._serial:
             if self.error is None:
                 try:
-                    self._on_event(event)
+                    listener(said)
                 except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
                     self.error = error
                     self._control.cancel()
@@ -127,12 +145,14 @@ class _Job:
     """One file in a thread of its own."""
 
     def __init__(
-        self, plan: PullPlan, planned: PlannedFile, report: OnProgress, client: HubClient
+        self, plan: PullPlan, planned: PlannedFile, listener: _Listener, client: HubClient
     ) -> None:
         self._store = Store(plan.store)
         self._planned = planned
         self._client = client
-        self._progress = FileProgress(planned.role, planned.name, planned.size, report)
+        self._progress = FileProgress(
+            planned.role, planned.name, planned.size, listener.tell, on_note=listener.note
+        )
         self.pulled: PulledFile | None = None
         self.error: BaseException | None = None
         self.ended = threading.Event()

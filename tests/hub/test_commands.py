@@ -11,7 +11,7 @@ import pytest
 from localspec.cli.app import run_program
 from localspec.units import format_file_size
 from tests.hub.conftest import DRAFT_FILE, DRAFT_REPO, TARGET_FILE, TARGET_REPO, World
-from tests.support.fake_hub import Fault
+from tests.support.fake_hub import Fault, HubFile
 
 
 class Terminal(io.StringIO):
@@ -229,3 +229,16 @@ def test_one_mistake_of_a_catalogue_is_one_line(
     error, hint = capsys.readouterr().err.splitlines()
     assert "has 1 problem: models.z.sise" in error
     assert hint.startswith("hint:")
+
+
+def test_file_that_changed_since_the_last_pull_is_noted(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"{TARGET_REPO}/{TARGET_FILE}"
+    world.hub.fault(TARGET_FILE, Fault(drop_after=1_000_000), Fault(status=404))
+    assert run_program(["pull", name]) == 3
+    world.hub.repos[TARGET_REPO].files[TARGET_FILE] = HubFile(bytes(reversed(world.target)))
+    capsys.readouterr()
+    assert run_program(["pull", name]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "changed on the Hub" in line]
+    assert len(lines) == 1

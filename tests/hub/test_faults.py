@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from localspec.errors import DownloadError
+from localspec.events import DownloadProgress
+from localspec.hub.pull import pull
 from localspec.hub.store import Store
 from tests.hub.conftest import DRAFT_FILE, FAST, TARGET_FILE, TARGET_REPO, World
 from tests.support.fake_hub import Fault, HubFile
@@ -107,14 +109,37 @@ def test_a_file_that_changes_on_the_hub_while_it_comes_is_fetched_anew(world: Wo
         world.pull(name)
     new = bytes(reversed(world.target))
     world.hub.repos[TARGET_REPO].files[TARGET_FILE] = HubFile(new)
-    pulled = world.pull(name)
-    assert pulled[0].path.read_bytes() == new
-    assert not pulled[0].resumed
+    notes: list[str] = []
+    (pulled,) = pull(world.plan(name), lambda _: None, on_note=notes.append, policy=FAST)
+    assert pulled.path.read_bytes() == new
+    assert not pulled.resumed
+    assert len(notes) == 1
+    assert f"{name} has changed on the Hub" in notes[0]
+
+
+def test_a_change_within_one_pull_is_told_in_one_line(world: World) -> None:
+    name = f"{TARGET_REPO}/{TARGET_FILE}"
+    world.hub.fault(TARGET_FILE, Fault(drop_after=1_000_000))
+    new = bytes(reversed(world.target))
+    notes: list[str] = []
+
+    def change_midway(event: DownloadProgress) -> None:
+        if event.stage == "waiting" and event.done:
+            world.hub.repos[TARGET_REPO].files[TARGET_FILE] = HubFile(new)
+
+    (pulled,) = pull(world.plan(name), change_midway, on_note=notes.append, policy=FAST)
+    assert pulled.path.read_bytes() == new
+    assert ["another version" in note for note in notes] == [True]
+
+
+def test_a_pull_without_a_change_tells_nothing(world: World) -> None:
+    world.hub.fault(TARGET_FILE, Fault(drop_after=1_000_000), Fault(drop_after=500_000))
+    notes: list[str] = []
+    pull(world.plan(), lambda _: None, on_note=notes.append, policy=FAST)
+    assert notes == []
 
 
 def test_a_change_between_plan_and_pull_is_followed(world: World) -> None:
-    from localspec.hub.pull import pull
-
     plan = world.plan(f"{TARGET_REPO}/{TARGET_FILE}")
     new = world.target + b"and more"
     world.hub.repos[TARGET_REPO].files[TARGET_FILE] = HubFile(new)
