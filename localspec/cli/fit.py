@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -112,7 +113,8 @@ def command(
     Everything that will be loaded is counted: weights, KV caches, recurrent states, compute and
     output buffers, of target and draft. Exit code 4 means that something does not fit.
     """
-    from localspec.cli.fit_answers import Question, answer_question, make_machine, parse_shares
+    from localspec.cli.fit_answers import Question, answer_question, make_machine
+    from localspec.cli.fit_checks import check_options, parse_shares, projector_bytes
     from localspec.cli.fit_report import document, show
     from localspec.cli.run_settings import parse_ctx, parse_draft, parse_gpu_layers
     from localspec.errors import DoesNotFit, UsageError
@@ -122,31 +124,37 @@ def command(
         raise UsageError(f"--source {source!r} is not known", hint="estimate, probe or auto")
     if flash_attn not in ("on", "off", "auto"):
         raise UsageError(f"--flash-attn {flash_attn!r} is not known", hint="on, off or auto")
-    if bool(names) == all_:
+    if names and all_:
+        raise UsageError(
+            "the name of a model and --all exclude each other",
+            hint="names for some models, --all for every pair of the catalogue",
+        )
+    if not names and not all_:
         raise UsageError(
             "fit needs the name of a model, or --all",
             hint="localspec fit MODEL; names: localspec list",
         )
-    if mmproj is not None and not mmproj.is_file():
-        raise UsageError(f"--mmproj {mmproj}: no such file", hint="a .gguf file of a projector")
+    load = LoadOptions(
+        n_ctx=parse_ctx(ctx) or None,
+        kv_type=kv_type,
+        draft_kv_type=draft_kv_type,
+        gpu_layers=parse_gpu_layers(gpu_layers),
+        draft_gpu_layers=parse_gpu_layers(draft_gpu_layers, "--draft-gpu-layers"),
+        n_batch=batch,
+        n_ubatch=ubatch,
+        flash_attn=flash_attn != "off",
+        experts_on_cpu=cpu_moe,
+    )
+    check_options(load, draft_max)
+    choice, projector = parse_draft(draft), projector_bytes(mmproj)
+    machine = make_machine(output, vram=vram, ram=ram, unified=unified, card=card)
     question = Question(
-        draft=parse_draft(draft),
+        draft=choice,
         draft_max=draft_max,
-        options=LoadOptions(
-            n_ctx=parse_ctx(ctx) or None,
-            kv_type=kv_type,
-            draft_kv_type=draft_kv_type,
-            gpu_layers=parse_gpu_layers(gpu_layers),
-            draft_gpu_layers=parse_gpu_layers(draft_gpu_layers, "--draft-gpu-layers"),
-            n_batch=batch,
-            n_ubatch=ubatch,
-            flash_attn=flash_attn != "off",
-            experts_on_cpu=cpu_moe,
-            tensor_split=parse_shares(tensor_split),
-        ),
-        machine=make_machine(output, vram=vram, ram=ram, unified=unified, card=card),
+        options=replace(load, tensor_split=parse_shares(tensor_split, len(machine.gpus))),
+        machine=machine,
         source=source,
-        projector=mmproj.stat().st_size if mmproj is not None else 0,
+        projector=projector,
     )
     if names is not None and len(names) == 1:
         found = answer_question(names[0], question, output)

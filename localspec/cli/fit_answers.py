@@ -54,6 +54,7 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
     Raises UsageError, BadModelFile, IncompatiblePair, DownloadError, EngineError.
     """
     from localspec.catalog.load import load_catalog
+    from localspec.cli.fit_checks import check_draft
     from localspec.cli.headers import find_pair
     from localspec.cli.memory_glance import weight_budget
     from localspec.ggufmeta.compatibility import require_pair
@@ -72,6 +73,7 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
         paths,
         lambda resolved: weight_budget(resolved, paths, machine),
     )
+    check_draft(question.draft.method, has_draft=pair.draft is not None)
     if pair.draft is not None:
         require_pair(pair.target.header, pair.draft.header)
     draft_max = question.draft_max or pair.resolved.draft_max or DEFAULT_DRAFT_MAX
@@ -137,21 +139,6 @@ def make_machine(output: Output, *, vram: str, ram: str, unified: str, card: str
     except EngineError as error:
         output.warn(f"{error.message}; counting host memory only", hint="localspec doctor")
         return this_machine(())
-
-
-def parse_shares(text: str) -> tuple[float, ...]:
-    """`3,1` as shares. Raises UsageError."""
-    if not text:
-        return ()
-    try:
-        shares = tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise UsageError(
-            f"--tensor-split {text!r} is not a list of numbers", hint="write it like 3,1"
-        ) from error
-    if min(shares) < 0 or sum(shares) <= 0:
-        raise UsageError(f"--tensor-split {text!r} gives no card a share", hint="write it like 3,1")
-    return shares
 
 
 def _wants_probe(question: Question, pair: FoundPair) -> bool:
