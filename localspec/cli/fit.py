@@ -67,6 +67,15 @@ Mmproj = Annotated[
         rich_help_panel=options.MEMORY,
     ),
 ]
+GpuLayers = Annotated[
+    str,
+    typer.Option(
+        metavar="N|all|auto",
+        help="Layers of the target on the GPU; auto plans all and tells how many fit, which is "
+        "what `run` takes.",
+        rich_help_panel=options.MEMORY,
+    ),
+]
 CpuMoe = Annotated[
     int,
     typer.Option(
@@ -99,7 +108,7 @@ def command(
     ctx: options.Ctx = "auto",
     kv_type: options.KvType = "f16",
     draft_kv_type: options.DraftKvType = "f16",
-    gpu_layers: options.GpuLayers = "auto",
+    gpu_layers: GpuLayers = "auto",
     draft_gpu_layers: options.DraftGpuLayers = "auto",
     batch: options.Batch = 2048,
     ubatch: options.Ubatch = 512,

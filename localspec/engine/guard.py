@@ -21,6 +21,7 @@ from localspec.memory.devices import Machine, this_machine
 from localspec.memory.fit import (
     Planner,
     answer,
+    at_ctx,
     estimator,
     max_ctx_that_fits,
     max_gpu_layers,
@@ -134,15 +135,23 @@ def _shrunk(
             wanted = loads[0].n_ctx // n_slots
             notice = Notice(f"a context of {n_ctx} tokens fits; {wanted} would not")
             return Guarded(replace(settings, n_ctx=n_ctx), (notice,))
-    if settings.target.gpu_layers is None and plan.gpus:
-        layers = max_gpu_layers(loads, planner)
+    if settings.target.gpu_layers is not None or not plan.gpus:
+        return None
+    whole = len(loads[0].architecture.layers) + 1
+    tried = [settings.n_ctx]
+    if settings.n_ctx == 0 and loads[0].n_ctx > _LEAST_CTX * settings.n_slots:
+        tried.append(_LEAST_CTX)
+    for n_ctx in tried:
+        at = at_ctx(loads, n_ctx * settings.n_slots) if n_ctx else loads
+        layers = max_gpu_layers(at, planner)
         if layers:
+            also = f" with a context of {n_ctx} tokens" if n_ctx != settings.n_ctx else ""
             notice = Notice(
-                f"only {layers} of {len(loads[0].architecture.layers) + 1} layers fit on the GPU",
+                f"only {layers} of {whole} layers fit on the GPU{also}",
                 f"the others run on the CPU, slowly: localspec fit {settings.model_id}",
             )
             target = replace(settings.target, gpu_layers=layers)
-            return Guarded(replace(settings, target=target), (notice,))
+            return Guarded(replace(settings, target=target, n_ctx=n_ctx), (notice,))
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from localspec.errors import BadModelFile, DoesNotFit
 from localspec.ggufmeta.header import read_header
 from localspec.memory.calibration import Calibration
 from localspec.memory.devices import CUDA_CONTEXT, Device, Machine, imagined_machine
-from localspec.memory.fit import estimator, max_gpu_layers
+from localspec.memory.fit import at_ctx, estimator, max_gpu_layers
 from localspec.memory.request import LoadOptions, make_loads
 from tests.cli.conftest import Program
 from tests.support.fake_engine import FakeEngine
@@ -81,8 +82,28 @@ def test_layers_that_do_not_fit_stay_on_the_cpu(tmp_path: Path) -> None:
     full = estimator(imagined_machine(vram=[1024 * MIB]))(loads).gpus[0].required
     machine = imagined_machine(vram=[CUDA_CONTEXT + full * 2 // 3])
     settings, told = guard(EngineSettings(ModelSettings(path), "m", n_ctx=2048), machine)
-    assert settings.target.gpu_layers == max_gpu_layers(loads, estimator(machine)) > 0
+    assert settings.target.gpu_layers == max_gpu_layers(loads, estimator(machine))
+    assert settings.target.gpu_layers
     assert "of 9 layers fit on the GPU" in told
+
+
+def test_layers_leave_the_card_at_the_least_context_where_neither_alone_is_enough(
+    tmp_path: Path,
+) -> None:
+    path = write_tiny(tmp_path / "deep.gguf", "llama", n_layer=8, n_ctx_train=8192)
+    least = make_loads(read_header(path), None, LoadOptions(n_ctx=2048))
+    full = estimator(imagined_machine(vram=[1024 * MIB]))(least).gpus[0].required
+    vram = CUDA_CONTEXT + full * 2 // 3
+    roomy = imagined_machine(vram=[vram], ram=1024 * MIB)
+    layers = max_gpu_layers(least, estimator(roomy))
+    assert layers
+    on_host = estimator(roomy)([replace(least[0], gpu_layers=layers)]).host.required
+    machine = replace(roomy, host=replace(roomy.host, free=on_host))
+    assert max_gpu_layers(at_ctx(least, 8192), estimator(machine)) is None
+    assert not estimator(machine)(least).fits
+    settings, told = guard(EngineSettings(ModelSettings(path), "m"), machine)
+    assert (settings.n_ctx, settings.target.gpu_layers) == (2048, layers)
+    assert f"only {layers} of 9 layers fit on the GPU with a context of 2048 tokens" in told
 
 
 def test_the_draft_counts(long_model: Path, tmp_path: Path) -> None:
