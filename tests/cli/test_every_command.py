@@ -16,6 +16,7 @@ import pytest
 from localspec.cli.app import COMMANDS
 from tests.cli.conftest import Program
 from tests.support.fake_engine import FakeEngine
+from tests.support.tiny_gguf import write_tiny
 
 WORKING = {
     "run": ("run", "{tiny}", "hi"),
@@ -23,7 +24,7 @@ WORKING = {
     "pull": ("pull", "smollm2-135m", "--dry-run"),
     "doctor": ("doctor",),
     "fit": ("fit", "{tiny}", "--vram", "1GiB"),
-    "check": ("check", "{tiny}", "{tiny}"),
+    "check": ("check", "{tiny}", "{smaller}"),
     "cache info": ("cache", "info"),
     "cache build": ("cache", "build", "{text}", "--model", "{tiny}", "-o", "{out}"),
 }
@@ -58,6 +59,7 @@ def places(tiny: Path, tmp_path: Path, fake_engine: type[FakeEngine]) -> dict[st
     text.write_text("some text to learn from", encoding="utf-8")
     return {
         "tiny": tiny,
+        "smaller": write_tiny(tmp_path / "smaller.gguf", "llama", n_layer=1),
         "text": text,
         "out": tmp_path / "out.bin",
         "nothing": tmp_path / "nothing.gguf",
