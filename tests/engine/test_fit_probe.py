@@ -73,8 +73,10 @@ def assert_same(load: ModelLoad, path: Path) -> None:
         LoadOptions(n_ctx=2048, draft_max=4, n_ubatch=64, flash_attn=False),
         LoadOptions(n_ctx=300, draft_max=8, n_ubatch=200),
         LoadOptions(n_ctx=1024, draft_max=4, n_seq=4),
+        LoadOptions(n_ctx=4096, draft_max=4, n_ubatch=64, kv_type="f32"),
+        LoadOptions(n_ctx=2048, draft_max=4, n_ubatch=64, kv_type="f32", flash_attn=False),
     ],
-    ids=["plain", "without-flash", "odd", "four-sequences"],
+    ids=["plain", "without-flash", "odd", "four-sequences", "f32", "f32-without-flash"],
 )
 def test_tiny_models_of_every_kind(family: str, options: LoadOptions, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "a.gguf", family)
@@ -83,7 +85,7 @@ def test_tiny_models_of_every_kind(family: str, options: LoadOptions, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["qwen3-0.6b", "gemma-3-270m", "lfm2-1.2b", "gpt-oss-20b"])
-@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0", "f32"])
 def test_ghosts_of_real_models(name: str, kv_type: str, tmp_path: Path) -> None:
     path = write_ghost_of(name, tmp_path / "g.gguf")
     (load,) = make_loads(read_header(path), None, LoadOptions(n_ctx=6000, kv_type=kv_type))

@@ -6,6 +6,7 @@ from localspec.ggufmeta.architecture import Layer
 from localspec.memory.graph.builder import Builder
 from localspec.memory.graph.tensors import (
     F16,
+    F32,
     Tensor,
     reshape,
     view,
@@ -133,6 +134,12 @@ def softmax_values(
     k = view(k, k.shape[0], cells, k.shape[1])
     if b.batch.flash_attn:
         v = view(v, width, cells, v.shape[1])
+        # Flash attention takes no f32: those are copied to f16 for every layer. The values of a
+        # latent cache are part of its keys.
+        if b.batch.kv_type_k == "f32":
+            k = Tensor("cast", k.shape, (k,), element=F16)
+        if (b.batch.kv_type_k if v_mla is not None else b.batch.kv_type_v) == "f32":
+            v = Tensor("cast", v.shape, (v,), element=F16)
         out = Tensor("flash_attn", (width, heads, n), (query, k, v, b.mask(layer)))
         if v_mla is not None:
             turned = view(out, width, n, heads)
@@ -194,7 +201,7 @@ def _latent(b: Builder, layer: Layer, x: Tensor) -> Tensor:
         b.expand(part)
     cells = b.batch.cells
     cache = weight(f"cache_k{layer.index}", rank + rot, cells)
-    cache.element = F16
+    cache.element = F32 if b.batch.kv_type_k == "f32" else F16
     b.expand(write_into(cache, view(key, rank + rot, n), b.key_rows(layer)))
     k, v = view(cache, rank + rot, 1, cells), view(cache, rank, 1, cells)
     out = softmax_values(b, layer, query, k, v, b.tensor("attn_v_b.weight"))
