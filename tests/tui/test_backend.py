@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from localspec.errors import DownloadError, UsageError
+from localspec.errors import DoesNotFit, DownloadError, UsageError
 from localspec.events import Answer, DrafterCounts, RoundDone, Speculation, Timings
 from localspec.hub.control import PullControl
 from localspec.hub.resolve import LocalFile, Missing, ResolvedPair
 from localspec.paths import Paths
 from localspec.tui.backend.download_desk import DownloadDesk
-from localspec.tui.backend.engine_room import chat_request, engine_settings
+from localspec.tui.backend.engine_room import EngineRoom, chat_request, engine_settings
 from localspec.tui.backend.fitting import applied, brief_of
 from localspec.tui.backend.guess import guessed_size
 from localspec.tui.backend.library import Library
@@ -28,6 +28,7 @@ from localspec.tui.figures import Meter
 from localspec.tui.state import UiState
 from localspec.tui.widgets.bars import bar, sparkline, stacked
 from tests.support.fake_backend import fit_report
+from tests.support.tiny_gguf import write_tiny
 
 
 def test_the_backend_and_chats_load_without_textual_and_llama_cpp() -> None:
@@ -112,6 +113,24 @@ def test_a_suggestion_that_cannot_be_applied_here_is_told_as_such() -> None:
 def test_the_verdict_names_the_context_or_what_is_missing() -> None:
     assert brief_of(fit_report(FitChoice())).text == "✓ 11 k ctx"
     assert brief_of(fit_report(FitChoice(kv_type="q8_0"))).verdict == "fits"
+
+
+async def test_what_does_not_fit_is_refused_before_an_engine_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from localspec.engine.client import EngineClient
+
+    async def started(*arguments: Any) -> None:
+        raise AssertionError("an engine was started")
+
+    monkeypatch.setattr(EngineClient, "start", started)
+    path = write_tiny(tmp_path / "tiny.gguf", "llama")
+    file = LocalFile(path, path.stat().st_size, "path", _source(tmp_path), "tiny")
+    resolved = ResolvedPair("tiny", "ngram", file, None, tmp_path)
+    room = EngineRoom(Paths(tmp_path, tmp_path, tmp_path))
+    with pytest.raises(DoesNotFit, match="too little"):
+        await room.load(resolved, FitChoice(n_ctx=10**9), "ngram", lambda event: None)
+    assert room.loaded is None
 
 
 def test_settings_take_what_the_choice_says(tmp_path: Path) -> None:

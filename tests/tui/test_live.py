@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ async def test_a_benchmark_measures_remembers_and_can_be_stopped(tmp_path: Path)
     backend = LiveBackend(Paths(tmp_path / "config", tmp_path / "data", tmp_path / "cache"))
     model = str(smollm2())
     what = BenchChoice(("plain", "ngram"), ("chat",), prompts=1, max_tokens=20)
-    seen = []
+    seen: list[Any] = []
     view = await backend.bench(model, FitChoice(n_ctx=2048), what).run(seen.append)
     assert view.finished
     assert (view.done, view.total) == (2, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -16,6 +17,7 @@ from localspec.tui.backend.views import ChatSettings, FitChoice, LoadedView
 
 if TYPE_CHECKING:
     from localspec.engine.client import EngineClient
+    from localspec.engine.guard import Guarded
     from localspec.engine.settings import EngineSettings, GenerateRequest
     from localspec.hub.resolve import ResolvedPair
 
@@ -38,7 +40,8 @@ class EngineRoom:
     async def load(
         self, resolved: ResolvedPair, choice: FitChoice, method: str, on_event: OnEvent
     ) -> LoadedView:
-        """Raises what EngineClient.start raises; UsageError when a file is missing."""
+        """Raises what EngineClient.start raises; DoesNotFit before anything is loaded; UsageError
+        when a file is missing."""
         from localspec.engine.client import EngineClient
 
         settings = engine_settings(resolved, choice, self._paths)
@@ -51,7 +54,10 @@ class EngineRoom:
                 self.log_lines.append(event.message)
             on_event(event)
 
-        client = await EngineClient.start(replace(settings, method=method), tell)
+        guarded = await asyncio.to_thread(_guarded, settings, self._paths)
+        for notice in guarded.notices:
+            tell(notice)
+        client = await EngineClient.start(replace(guarded.settings, method=method), tell)
         self._client, self._settings, self.choice = client, settings, choice
         facts = client.facts
         self.loaded = LoadedView(
@@ -116,6 +122,13 @@ class EngineRoom:
         if self._client is None:
             raise UsageError("no model is loaded", hint="F3 shows the models; enter runs one")
         return self._client
+
+
+def _guarded(settings: EngineSettings, paths: Paths) -> Guarded:
+    from localspec.engine.guard import settings_that_fit, this_machine_quickly
+    from localspec.memory.calibration import Calibration
+
+    return settings_that_fit(settings, this_machine_quickly(Calibration(paths.calibration)))
 
 
 def engine_settings(resolved: ResolvedPair, choice: FitChoice, paths: Paths) -> EngineSettings:
