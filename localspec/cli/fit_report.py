@@ -168,7 +168,7 @@ def _layers_text(answer: Answer) -> str:
     if layers is None:
         return ", no number of layers on the GPU fits"
     if layers == 0:
-        return ", no layer would fit on the GPU, all of them would on the CPU"
+        return ", no layer would fit on the GPU"
     if layers == whole:
         return f", all {whole} layers fit on the GPU"
     return f", at most {layers} of {whole} layers would fit on the GPU"

@@ -189,10 +189,10 @@ def _changes(
             ("--draft ngram", "no draft model: n-grams help on repetitive text only", (target,))
         )
     whole = len(target.architecture.layers) + 1
-    if asked.gpus and layers is not None and layers < min(whole, asked.placements[0].on_gpu):
+    # Not 0: llama.cpp computes long passes on the card even then, which the estimate leaves out.
+    if asked.gpus and layers and layers < min(whole, asked.placements[0].on_gpu):
         fewer = (replace(target, gpu_layers=layers), *loads[1:])
-        which = f"the other {whole - layers}" if layers else f"all {whole}"
-        text = f"{which} layers on the CPU: slow"
+        text = f"the other {whole - layers} layers on the CPU: slow"
         changes.append((f"--gpu-layers {layers}", text, fewer))
     return changes
 

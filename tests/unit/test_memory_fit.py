@@ -304,6 +304,14 @@ def test_of_files_none_of_which_fits_the_smallest_is_offered(headers: dict[str, 
     assert [(s.change, s.fits) for s in offered] == [("a/b:Q2", False)]
 
 
+def test_no_layers_at_all_are_not_suggested(headers: dict[str, Header]) -> None:
+    # With 0 layers long passes still go to the card, which an estimate does not count.
+    loads = make_loads(headers["llama-3.1-8b"], None, LoadOptions())
+    found = answer(loads, estimator(imagined_machine(vram=[CUDA_CONTEXT + MIB], ram=64 * GIB)))
+    assert found.max_gpu_layers == 0
+    assert not [s for s in found.suggestions if s.change.startswith("--gpu-layers")]
+
+
 def test_nothing_fits_in_nothing(headers: dict[str, Header]) -> None:
     found = answer(pair(headers), estimator(imagined_machine(vram=[GIB], ram=GIB)))
     assert found.max_ctx == 0
