@@ -183,15 +183,19 @@ class Generation:
             return
         self._sampler.accept_prompt(self._prompt)
         first = self._target.sample(row)
+        most = self._request.max_tokens
+        reason = None
+        if most is not None and most < 1:
+            reason = "length"
+        elif self._take((first,), 0):
+            reason = "stop"
+        else:
+            # A draft model reads the prompt here: that is prompt time too.
+            self._loop.start([*self._prompt, first])
         self._told = self._decode_begun = perf_counter()
         self._prompt_s = self._decode_begun - self._begun
-        most = self._request.max_tokens
-        if most is not None and most < 1:
-            self._end("length")
-        elif self._take((first,), 0):
-            self._end("stop")
-        else:
-            self._loop.start([*self._prompt, first])
+        if reason:
+            self._end(reason)
 
     def _settle_round(self, outcome: Round) -> None:
         """Count a round and take its text."""
