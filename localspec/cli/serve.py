@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -192,6 +193,8 @@ def command(
         output.document({"address": address, "models": names})
         output.line(f"serving {', '.join(names)} at {address}/v1")
 
+    # The server drains at SIGTERM and then ends by it, as services are expected to.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     serve(settings, start, on_ready)
     return None
 

@@ -236,7 +236,9 @@ def test_a_missing_model_is_not_pulled_without_consent(program: Program, fake_en
 def test_a_missing_model_is_pulled_with_consent_and_stdout_stays_one_document(
     program: Program, fake_engine: Fake, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pull(plan: PullPlan, on_event: Callable[[DownloadProgress], None]) -> list[PulledFile]:
+    def pull(
+        plan: PullPlan, on_event: Callable[[DownloadProgress], None], **options: object
+    ) -> list[PulledFile]:
         on_event(DownloadProgress("target", "m.gguf", 5, 10, 1.0, "downloading"))
         return [PulledFile("target", tiny, 10, "abc", 10, False)]
 
