@@ -56,7 +56,8 @@ def test_a_client_that_hangs_up_frees_its_slot(
         body = {**ENDLESS, "stream": stream}
         if stream:
             with http.stream("POST", "/v1/chat/completions", json=body) as response:
-                next(response.iter_lines())
+                lines = response.iter_lines()  # kept: a forgotten iterator hangs up
+                next(lines)
                 assert running_now(http) == 1
         else:
             with pytest.raises(httpx.ReadTimeout):
@@ -144,7 +145,8 @@ def test_a_full_queue_answers_429_and_says_when_to_come_again(
         running.http() as http,
         http.stream("POST", "/v1/chat/completions", json=ENDLESS) as response,
     ):
-        next(response.iter_lines())
+        lines = response.iter_lines()  # kept: a forgotten iterator hangs up
+        next(lines)
         refused = http.post("/v1/chat/completions", json=HI)
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) >= 1
