@@ -38,6 +38,9 @@ FLASH_ATTENTION: dict[str, int] = {
 # llama.h: LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY | LLAMA_STATE_SEQ_FLAGS_ON_DEVICE
 _STATE_FLAGS = 1 | 2
 
+# As the bindings' llama_get_logits, but it gives a plain address: no pointer object every round.
+_logits_address = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(("llama_get_logits", lib._lib))
+
 
 class Rollback(Enum):
     """How the memory of this model goes back to an earlier token."""
@@ -128,8 +131,9 @@ class Context:
         self._tokens: list[list[int]] = [[] for _ in range(options.n_seq_max)]
         self._marks: list[_Mark | None] = [None] * options.n_seq_max
         self._batch = Batch(self.n_batch)
-        self._rows: npt.NDArray[np.float32] = np.empty((0, self.n_vocab), np.float32)
-        self._rows_address = 0
+        self._rows: npt.NDArray[np.float32] | None = None
+        self._views: dict[int, npt.NDArray[np.float32]] = {}
+        self._views_address = 0
 
     @property
     def handle(self) -> Any:
@@ -159,7 +163,7 @@ class Context:
             raise self._refusal(code, batch.n_tokens)
         for part in parts:
             self._tokens[part.sequence].extend(part.tokens)
-        self._rows_address = 0
+        self._rows = None
 
     def evaluate(self, tokens: Sequence[int], outputs: Outputs, sequence: int = 0) -> None:
         """Append any number of tokens to one sequence, split by n_batch.
@@ -178,15 +182,20 @@ class Context:
     def logits(self) -> npt.NDArray[np.float32]:
         """(rows of the last pass, n_vocab), a view of llama.cpp's own buffer: valid until the next
         pass. No copy is made."""
-        if not self._rows_address:
-            pointer = lib.llama_get_logits(self._handle)
-            address = ctypes.cast(pointer, ctypes.c_void_p).value
+        if self._rows is None:
+            address = _logits_address(self._handle)
             if not address:
                 raise EngineError("llama.cpp has no logits for the last pass")
+            if address != self._views_address:
+                self._views_address = address
+                self._views.clear()
+            # llama.cpp's buffer stays where it is, so the views over it are made once.
             rows = self._batch.n_outputs
-            floats = (ctypes.c_float * (rows * self.n_vocab)).from_address(address)
-            self._rows = np.ctypeslib.as_array(floats).reshape(rows, self.n_vocab)
-            self._rows_address = address
+            self._rows = self._views.get(rows)
+            if self._rows is None:
+                floats = (ctypes.c_float * (rows * self.n_vocab)).from_address(address)
+                view = np.ctypeslib.as_array(floats).reshape(rows, self.n_vocab)
+                self._rows = self._views[rows] = view
         return self._rows
 
     def batch_index(self, row: int) -> int:
@@ -272,7 +281,8 @@ class Context:
 
     def close(self) -> None:
         if self._handle:
-            self._rows = np.empty((0, self.n_vocab), np.float32)
+            self._rows = None
+            self._views.clear()
             lib.llama_free(self._handle)
             self._handle = None
 
