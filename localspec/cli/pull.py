@@ -34,7 +34,7 @@ def command(
     resolved = resolve(model, load_catalog(paths), paths)
     plan = plan_pull(resolved, memory_budget=weight_budget(resolved, paths))
     for note in plan.notes:
-        output.note(note)
+        output.note(f"{resolved.id}: {note}")
     if dry_run:
         _show_plan(output, plan)
         return

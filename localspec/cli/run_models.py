@@ -38,7 +38,7 @@ def prepare_models(name: str, draft: DraftChoice, output: Output, paths: Paths) 
     catalog = load_catalog(paths)
     resolved = resolve(name, catalog, paths)
     for note in _notes(resolved):
-        output.note(note)
+        output.note(f"{resolved.id}: {note}")
     if draft.model is not None:
         own = resolve(draft.model, catalog, paths)
         resolved = replace(resolved, draft=own.target)
