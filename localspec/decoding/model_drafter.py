@@ -66,16 +66,28 @@ class ModelDrafter:
         if len(self._held) > before:
             self._keep(before + common_prefix(self._held[before:], tokens))
 
-    def propose(self, max_tokens: int) -> Draft:
-        # The conversation and all of the draft but its last token have to fit.
-        room = self._model.n_ctx - len(self._tokens) + 1
-        most = min(max_tokens, self.draft_max, room)
-        if most < 1 or not self._tokens or self._model.n_ctx < len(self._tokens):
+    def propose(self, max_tokens: int, after: Sequence[int] = ()) -> Draft:
+        """At most `max_tokens` tokens that may follow the conversation and, behind it, `after`:
+        tokens that another drafter guessed this round. The draft holds only what comes behind them.
+        """
+        behind = len(self._tokens)
+        length = behind + len(after)
+        n_ctx = self._model.n_ctx
+        # The conversation, `after`, and all of the draft but its last token have to fit.
+        most = min(max_tokens, self.draft_max, n_ctx - length + 1)
+        if most < 1 or not self._tokens or n_ctx < length:
             return NO_DRAFT
-        # A proposal that was dropped before verification still stands in memory.
-        self._keep(min(len(self._held), len(self._tokens) - 1))
-        self._evaluate(self._tokens[len(self._held) :])
-        self._model.mark()
+        # What was proposed and never verified still stands in memory. The last token is
+        # evaluated in any case: its output row is what drafting starts from.
+        guessed = common_prefix(self._held[behind:], after) if len(self._held) > behind else 0
+        self._keep(min(len(self._held), behind + guessed, length - 1))
+        if after and 0 < len(self._held) <= behind:
+            # Guesses may be rejected, and recurrent memory cannot go back beyond its mark.
+            self._model.mark()
+        held = len(self._held)
+        self._evaluate([*self._tokens[held:], *after[max(0, held - behind) :]])
+        if not after:
+            self._model.mark()
         tokens: list[int] = []
         confidences: list[float] = []
         product = 1.0

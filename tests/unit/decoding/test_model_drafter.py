@@ -114,6 +114,71 @@ def test_over_a_whole_answer_no_position_is_decoded_twice_but_after_a_rejection(
     assert len(model.held) <= len(PROMPT) + len(run.tokens)
 
 
+def test_it_drafts_behind_tokens_that_were_only_guessed_in_one_pass_with_what_it_missed() -> None:
+    model = Recording(wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    drafter.observe([7, 8], 1)
+    model.passes.clear()
+    draft = drafter.propose(3, after=[20, 21])
+    assert draft.tokens == text_after([*PROMPT, 7, 8, 20, 21], 3)
+    assert model.passes[0] == (3, (6, 7, 8, 20, 21))
+    assert [tokens for _, tokens in model.passes[1:]] == [(token,) for token in draft.tokens[:2]]
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("kept", range(6))
+def test_guesses_and_what_was_drafted_behind_them_are_kept_as_far_as_the_target_agrees(
+    kept: int, recurrent: bool
+) -> None:
+    model = Recording(wrong_every=0, recurrent=recurrent)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    guessed = (20, 21)
+    whole = (*guessed, *drafter.propose(3, after=guessed).tokens)
+    said = (*whole[:kept], 30)
+    drafter.observe(said, kept)
+    # The last token of the draft was never evaluated, whether it was accepted or not.
+    assert model.held == [*PROMPT, *whole[: min(kept, 4)]]
+    model.passes.clear()
+    assert drafter.propose(2).tokens == text_after([*PROMPT, *said], 2)
+    assert model.passes[0] == (len(PROMPT) + min(kept, 4), said[min(kept, 4) :])
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_asked_again_in_a_round_behind_other_guesses_it_keeps_what_they_share(
+    recurrent: bool,
+) -> None:
+    model = Recording(wrong_every=0, recurrent=recurrent)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    drafter.propose(2, after=[20, 21, 22])
+    model.passes.clear()
+    draft = drafter.propose(1, after=[20, 21, 9])
+    assert draft.tokens == text_after([*PROMPT, 20, 21, 9], 1)
+    assert model.passes == [(6, (9,))]
+    drafter.observe([11], 0)
+    assert model.held == PROMPT
+    assert drafter.propose(2).tokens == text_after([*PROMPT, 11], 2)
+
+
+def test_guesses_that_are_never_verified_leave_no_trace() -> None:
+    drafter = ModelDrafter(FakeDraftModel(wrong_every=0), n_vocab=32)
+    drafter.begin(PROMPT)
+    drafter.propose(2, after=[20, 21, 22])
+    assert drafter.propose(3).tokens == text_after(PROMPT, 3)
+
+
+@pytest.mark.parametrize("n_ctx", range(4, 12))
+def test_guesses_count_in_the_room_of_the_drafts_context(n_ctx: int) -> None:
+    model = FakeDraftModel(n_ctx=n_ctx, wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.begin(PROMPT)
+    # Prompt, two guesses, and all of the draft but its last token.
+    assert len(drafter.propose(4, after=[20, 21])) == min(4, max(0, n_ctx - len(PROMPT) - 1))
+    assert len(model.held) <= n_ctx
+
+
 def test_a_new_turn_reuses_the_common_prefix() -> None:
     model = Recording(wrong_every=0)
     drafter = ModelDrafter(model, n_vocab=32)
