@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from localspec.bench.machine import Machine, this_machine
 from localspec.bench.results import Comparison
 from localspec.bench.server_methods import FOREIGN
 from localspec.paths import Paths, user_paths
+from localspec.whole_file import write_whole
 
 FORMAT = 1
 KEPT_PER_MODEL = 20
@@ -100,7 +98,8 @@ class History:
             "machine": self._machine.as_dict(),
             "results": [item.as_dict() for item in results if item not in dropped],
         }
-        _replace(self.path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
     def latest(self, model: str) -> Remembered | None:
         """The newest result of a model; None when it was never measured here."""
@@ -138,18 +137,3 @@ def _told(result: Remembered) -> float | None:
         return result.speedups["auto"]
     own = [value for name, value in result.speedups.items() if not name.startswith(FOREIGN)]
     return max(own, default=None)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise

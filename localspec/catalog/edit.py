@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from localspec.catalog.entries import CatalogModel, HubSource, PathSource, Wheel
 from localspec.catalog.load import Catalog, check_user_text
 from localspec.errors import ConfigError, UsageError
 from localspec.paths import Paths
+from localspec.whole_file import write_whole
 
 _PAIR_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """What can be typed without quotes and read as neither a path nor an option."""
@@ -67,7 +67,15 @@ def add_pair(new: NewPair, catalog: Catalog, paths: Paths, *, replace: bool = Fa
     _table(document, "pairs")[new.id] = _pair_table(new)
     written = tomlkit.dumps(document)
     check_user_text(written, paths)
-    _write_whole(file, written)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, written)
+    except OSError as error:
+        raise ConfigError(
+            f"{file} cannot be written: {error.strerror}",
+            hint="free some space, or set LOCALSPEC_HOME to another folder",
+            file=str(file),
+        ) from error
     return file
 
 
@@ -126,14 +134,3 @@ def _pair_table(new: NewPair) -> Any:
     if new.note:
         table["note"] = new.note
     return table
-
-
-def _write_whole(file: Path, text: str) -> None:
-    beside = file.with_name(f"{file.name}.{os.getpid()}.partial")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(file)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise ConfigError(f"{file} cannot be written: {error.strerror}", file=str(file)) from error

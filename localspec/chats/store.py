@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from localspec import whole_file
 from localspec.chats.conversation import Conversation, conversation_from
 from localspec.errors import LocalspecError, UsageError
 
@@ -50,12 +49,12 @@ class ChatStore:
         """Write the conversation. Raises LocalspecError when the disk refuses."""
         chat.saved = datetime.now().astimezone().isoformat(timespec="seconds")
         path = self._path(chat.id)
-        write_whole(path, json.dumps(chat.as_dict(), indent=1, ensure_ascii=False) + "\n")
+        write_whole(path, as_json(chat))
         return path
 
     def load(self, chat_id: str) -> Conversation:
         """Raises UsageError when there is no such conversation or the file is damaged."""
-        found = _read(self._path(chat_id), chat_id)
+        found = read_chat(self._path(chat_id))
         if found is None:
             raise UsageError(
                 f"the chat {chat_id!r} cannot be read",
@@ -77,7 +76,7 @@ class ChatStore:
         words = search.lower().split()
         found = []
         for path in self._files():
-            chat = _read(path, path.stem)
+            chat = read_chat(path)
             if chat is None:
                 continue
             excerpt = _excerpt(chat, words)
@@ -110,14 +109,7 @@ def write_whole(path: Path, text: str) -> None:
     """Write a text file whole or not at all. Raises LocalspecError when the disk refuses."""
     with _disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(partial).replace(path)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        whole_file.write_whole(path, text, private=True)
 
 
 @contextlib.contextmanager
@@ -132,12 +124,18 @@ def _disk_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _read(path: Path, chat_id: str) -> Conversation | None:
+def as_json(chat: Conversation) -> str:
+    """The text of a conversation's file."""
+    return json.dumps(chat.as_dict(), indent=1, ensure_ascii=False) + "\n"
+
+
+def read_chat(path: Path) -> Conversation | None:
+    """The conversation in a file, its id the file's name; None when the file is something else."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return conversation_from(data, chat_id)
+    return conversation_from(data, path.stem)
 
 
 def _excerpt(chat: Conversation, words: list[str]) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from localspec.cli.output import Output
 from localspec.errors import UsageError
+from localspec.whole_file import write_whole
 
 if TYPE_CHECKING:
     from localspec.bench.runner import Plan
@@ -119,12 +120,12 @@ def _write_svg(path: Path, outcome: Outcome, model: str, subtitle: str) -> None:
         subtitle=subtitle,
         footer=sentence(outcome.comparison),
     )
-    partial = path.with_name(path.name + ".part")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}", hint="--svg FILE names another place"
+        ) from error
 
 
 def _shown(outcome: Outcome) -> list[str]:

@@ -123,11 +123,11 @@ async def _color(chat: Chat, argument: str) -> None:
 
 async def _save(chat: Chat, argument: str) -> None:
     if not chat.messages:
-        raise UsageError("there is nothing to save yet")
+        raise UsageError("there is nothing to save yet", hint="ask something first")
     path = Path(argument).expanduser() if argument else default_path(chat.chats_folder)
     system = [ChatMessage("system", chat.system)] if chat.system else []
     save_chat(path, chat.model, [*system, *chat.messages])
-    chat.output.note(f"saved: {path}")
+    chat.output.note(f"saved: {path.absolute()}")
 
 
 def explanation_lines(explanation: dict[str, Any]) -> list[str]:

@@ -6,8 +6,8 @@ of a pair as if it lay in one place.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import platform
 import sys
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from localspec.errors import DownloadError, LocalspecError
 from localspec.paths import Paths
+from localspec.whole_file import write_whole
 
 if TYPE_CHECKING:
     from localspec.ggufmeta.header import Header
@@ -128,13 +129,9 @@ class RequiredMemory:
         """Write what was learned; a folder that cannot be written costs only time."""
         if not self._changed:
             return
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        try:
+        with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps(self._known), encoding="utf-8")
-            beside.replace(self._path)
-        except OSError:
-            beside.unlink(missing_ok=True)
+            write_whole(self._path, json.dumps(self._known))
 
 
 def _nvidia_memory() -> list[tuple[int, int]]:

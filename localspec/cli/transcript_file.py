@@ -1,74 +1,66 @@
-"""Saved chats: JSON that can be read again, or Markdown for people."""
+"""Chats of the terminal as files: the UI's conversations, or Markdown for people."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
+from localspec.chats.conversation import Conversation, Turn
 from localspec.engine.settings import ChatMessage
 from localspec.errors import UsageError
+from localspec.whole_file import write_whole
 
 
 def save_chat(path: Path, model: str, messages: Sequence[ChatMessage]) -> None:
-    """Write the chat; as Markdown where the name ends in .md, else as JSON.
+    """Write the chat; as Markdown where the name ends in .md, else as the UI's JSON.
 
-    Raises UsageError when the disk refuses.
+    Raises UsageError when the disk refuses; the folder must exist.
     """
-    text = _as_markdown(model, messages) if path.suffix == ".md" else _as_json(model, messages)
-    partial = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
+    from localspec.chats.export import as_markdown
+    from localspec.chats.store import as_json
+
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    chat = Conversation(
+        path.stem,
+        model=model,
+        system="\n\n".join(m.content for m in messages if m.role == "system"),
+        created=now,
+        saved=now,
+        turns=[Turn(m.role, m.content, m.thinking) for m in messages if m.role != "system"],
+    )
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", hint=f"a file in it: /save {path / 'chat.md'}")
+    if not path.absolute().parent.is_dir():
         raise UsageError(
-            f"{path} cannot be written: {error.strerror}", hint="/save FILE names another place"
+            f"there is no folder {path.absolute().parent}", hint="make it, or /save elsewhere"
+        )
+    try:
+        write_whole(path, as_markdown(chat) if path.suffix == ".md" else as_json(chat))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(
+            f"{path} cannot be written: {reason}", hint="/save FILE names another place"
         ) from error
 
 
 def load_chat(path: Path) -> list[ChatMessage] | None:
     """The messages of a chat saved as JSON; None when the file is something else."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+    from localspec.chats.store import read_chat
+
+    chat = read_chat(path)
+    if chat is None:
         return None
-    messages = content.get("messages") if isinstance(content, dict) else None
-    if not isinstance(messages, list) or not all(_is_message(message) for message in messages):
-        return None
-    return [ChatMessage(m["role"], m["content"], m.get("thinking", "")) for m in messages]
+    system = [ChatMessage("system", chat.system)] if chat.system else []
+    return [*system, *(ChatMessage(t.role, t.content, t.thinking) for t in chat.turns)]
 
 
 def default_path(folder: Path) -> Path:
-    """Where a chat goes when no name is given: its date and time."""
+    """Where a chat goes when no name is given: its date and time, in `folder`, which is made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be made: {error.strerror}", hint="/save FILE names another place"
+        ) from error
     return folder / f"{datetime.now():%Y-%m-%d %H.%M.%S}.json"
-
-
-def _is_message(message: Any) -> bool:
-    return isinstance(message, dict) and all(
-        isinstance(message.get(key, ""), str) and (key == "thinking" or key in message)
-        for key in ("role", "content", "thinking")
-    )
-
-
-def _as_json(model: str, messages: Sequence[ChatMessage]) -> str:
-    document = {
-        "model": model,
-        "saved": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "messages": [
-            {
-                "role": m.role,
-                "content": m.content,
-                **({"thinking": m.thinking} if m.thinking else {}),
-            }
-            for m in messages
-        ],
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def _as_markdown(model: str, messages: Sequence[ChatMessage]) -> str:
-    turns = (f"## {m.role.capitalize()}\n\n{m.content.strip()}\n" for m in messages)
-    return "\n".join([f"# Chat with {model}\n", *turns])

@@ -7,17 +7,15 @@ The file has no header and no checksum, so everything in it is checked.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sys
-import tempfile
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
 
 from localspec.decoding.lookup_cache import DEFAULT_MAX_NGRAMS, NGRAM_MAX, LookupCache
 from localspec.errors import CacheFileError
+from localspec.whole_file import write_whole
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """A larger file is refused: in memory it would take ten times its size."""
@@ -82,8 +80,8 @@ def write_lookup_file(path: Path, cache: LookupCache, *, vocabulary: str) -> Non
             # The old data must never stand beside the new name of the vocabulary.
             path.unlink(missing_ok=True)
         # A sidecar alone is no cache; data alone would be a cache of an unknown vocabulary.
-        _write_whole(sidecar_path(path), (json.dumps(sidecar, indent=1) + "\n").encode())
-        _write_whole(path, serialise_lookup(cache))
+        write_whole(sidecar_path(path), json.dumps(sidecar, indent=1) + "\n", private=True)
+        write_whole(path, serialise_lookup(cache), private=True)
     except OSError as error:
         raise CacheFileError(
             f"{path.name} cannot be written: {error.strerror}", path=str(path)
@@ -209,18 +207,3 @@ def _broken(name: str, reason: str) -> CacheFileError:
         f"{name} is not a lookup cache: {reason}",
         hint="files made by localspec cache build or llama-lookup-create load here",
     )
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write beside, flush to the disk, then rename over `path`."""
-    descriptor, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(partial).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(partial).unlink()
-        raise

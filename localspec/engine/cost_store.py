@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 
 from localspec.decoding.cost_curve import CostCurve
+from localspec.whole_file import write_whole
 
 
 def cost_path(folder: Path, model: Path, *circumstances: object) -> Path:
@@ -28,13 +27,6 @@ def load_costs(path: Path) -> CostCurve | None:
 
 
 def save_costs(path: Path, curve: CostCurve) -> None:
-    """Written beside and renamed: a reader sees the old curve or the new one."""
+    """Keep a curve for the next load. Raises OSError when the disk refuses."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(curve.as_dict(), file)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, json.dumps(curve.as_dict()))

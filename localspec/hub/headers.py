@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -10,6 +11,7 @@ from types import TracebackType
 
 from localspec.errors import BadModelFile
 from localspec.paths import Paths
+from localspec.whole_file import write_whole
 
 _FORMAT = 2
 
@@ -79,14 +81,9 @@ class HeaderCache:
         gone = [key for key in self._known if not Path(key).exists()]
         for key in gone:
             del self._known[key]
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        try:
+        with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({"format": _FORMAT, "files": self._known})
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(self._path)
-        except OSError:
-            beside.unlink(missing_ok=True)
+            write_whole(self._path, json.dumps({"format": _FORMAT, "files": self._known}))
         self._changed = False
 
     def _load(self) -> dict[str, dict[str, object]]:

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from types import TracebackType
 
+from localspec.whole_file import write_whole
+
 _BLOCK = 1 << 20
 
 
@@ -61,9 +63,7 @@ class PartialFile:
         if self._read_state() == identity and self.size <= size:
             return True
         self.restart()
-        beside = self._state_path.with_name(f"{self._state_path.name}.new")
-        beside.write_text(json.dumps(identity), encoding="utf-8")
-        beside.replace(self._state_path)
+        write_whole(self._state_path, json.dumps(identity))
         return False
 
     def restart(self) -> None:

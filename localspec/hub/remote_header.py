@@ -14,6 +14,7 @@ from localspec.ggufmeta.source import BytesSource
 from localspec.hub.client import HubClient, RemoteFile
 from localspec.hub.failures import outside_errors
 from localspec.hub.quants import Variant, choose, part_names, variants, with_quant
+from localspec.whole_file import write_whole
 
 _BLOCK = 64 * 1024
 
@@ -177,11 +178,9 @@ def _keep(cache: Path | None, remote: RemoteFile, beginning: bytes) -> None:
     if cache is None:
         return
     path = _path(cache, remote)
-    partial = path.with_suffix(".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(beginning)
-        partial.replace(path)
+        write_whole(path, beginning)
     except OSError:
         # A cache that cannot be written costs a second read, nothing else.
         return

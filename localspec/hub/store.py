@@ -16,6 +16,7 @@ from localspec.hub.locking import lock_at_once
 from localspec.hub.safename import safe_component, safe_relative
 from localspec.hub.verified import VerifiedFiles
 from localspec.units import format_file_size
+from localspec.whole_file import write_whole
 
 _PARTIAL = ".partial"
 _RECORDS = ".records"
@@ -208,9 +209,7 @@ class Store:
     def _write_record(self, final: Path, record: FileRecord) -> None:
         path = self._record_path(final)
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f"{path.name}.{os.getpid()}")
-        beside.write_text(json.dumps(asdict(record)), encoding="utf-8")
-        beside.replace(path)
+        write_whole(path, json.dumps(asdict(record)))
 
     def _prune(self, folder: Path) -> None:
         while folder != self.root and folder.is_relative_to(self.root):

@@ -6,11 +6,13 @@ by it, `pull` hashes the file once; what came out is kept here.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
+
+from localspec.whole_file import write_whole
 
 _BLOCK = 1 << 20
 
@@ -30,14 +32,10 @@ class VerifiedFiles:
         """Hash the file and remember it; `on_block` is told the bytes of each block."""
         digest = hash_file(path, on_block)
         known = {**self._load(), _key(path): digest}
-        beside = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        try:
+        # Not remembered where the disk refuses: it costs the same time once more.
+        with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps(known), encoding="utf-8")
-            beside.replace(self._path)
-        except OSError:
-            # Not remembered: it costs the same time once more.
-            beside.unlink(missing_ok=True)
+            write_whole(self._path, json.dumps(known))
         return digest
 
     def _load(self) -> dict[str, object]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from localspec.units import GIB
+from localspec.whole_file import write_whole
 
 _MOST = 4 * GIB
 """Another program that started meanwhile may look like ours; more than this is not a driver's."""
@@ -47,11 +48,9 @@ class Calibration:
             return None
         known = self.reserves()
         known[device] = beyond
-        partial = self.path.with_suffix(".partial")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(known, indent=1, sort_keys=True), encoding="utf-8")
-            partial.replace(self.path)
+            write_whole(self.path, json.dumps(known, indent=1, sort_keys=True))
         except OSError:
             # A figure that cannot be kept is measured again next time.
             return beyond

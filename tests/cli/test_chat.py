@@ -16,6 +16,7 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from localspec.chats.store import ChatStore
 from localspec.cli.chat import Chat
 from localspec.cli.chat_commands import COMMANDS, explanation_lines
 from localspec.cli.chat_input import terminal_reader
@@ -145,8 +146,9 @@ async def test_save(name: str, tmp_path: Path) -> None:
     await hold(tmp_path, "hi", f"/save {target}".strip(), system="Be brief.")
     if name.endswith(".md"):
         text = (tmp_path / name).read_text(encoding="utf-8")
-        assert text.startswith("# Chat with tiny\n")
-        assert "## User\n\nhi\n" in text
+        assert text.startswith("# hi\n\n*tiny · ")
+        assert "> Be brief.\n" in text
+        assert "## You\n\nhi\n" in text
         return
     (path,) = [tmp_path / name] if name else list((tmp_path / "chats").iterdir())
     assert json.loads(path.read_text(encoding="utf-8"))["model"] == "tiny"
@@ -263,3 +265,23 @@ async def test_ctrl_d_and_ctrl_c_are_told_apart(tmp_path: Path) -> None:
 
 def test_every_command_has_a_help_line() -> None:
     assert all(command.help for command in COMMANDS.values())
+
+
+async def test_a_saved_chat_can_be_opened_in_the_ui(tmp_path: Path) -> None:
+    await hold(tmp_path, "hi", "/save", system="Be brief.")
+    (entry,) = ChatStore(tmp_path / "chats").entries()
+    assert (entry.title, entry.model, entry.turns) == ("hi", "tiny", 2)
+    assert ChatStore(tmp_path / "chats").load(entry.id).system == "Be brief."
+
+
+async def test_save_makes_no_folder_and_says_where_the_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = await hold(
+        tmp_path, "hi", f"/save {tmp_path / 'no' / 'talk.md'}", f"/save {tmp_path}", "/save a.md"
+    )
+    assert f"error: there is no folder {tmp_path / 'no'}\nhint: " in session.err
+    assert f"error: {tmp_path} is a folder\nhint: " in session.err
+    assert f"saved: {tmp_path / 'a.md'}\n" in session.err
+    assert not (tmp_path / "no").exists()
