@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from localspec.decoding.distribution import Distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +23,60 @@ class Draft:
     """Name of the drafter that proposed: `ngram`, `lookup`, `model`."""
     confidences: tuple[float, ...] = ()
     """For each token a confidence in [0, 1], conditional on the tokens before it; empty when the
-    drafter has none."""
+    drafter has none. Of a drawn token it was stated before the draw."""
     match_length: int = 0
     """Tokens of context that the n-gram match covered; 0 for a draft model."""
+    proposals: tuple[Distribution | None, ...] = ()
+    """For each token the distribution it was drawn from; None, or no entry, for a sure token.
+
+    A drawn token is kept or replaced so that the target's distribution comes out, which holds only
+    if the draw itself did not decide whether it is verified. So whoever shortens or drops a draft
+    with drawn tokens may decide about a token by what was known before it was drawn (limits,
+    confidences up to its own), never by its length, its later confidences or its tokens.
+    """
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether any token was drawn; then the draft is verified as it stands."""
+        return any(proposal is not None for proposal in self.proposals)
 
     def first(self, count: int) -> Draft:
         """This draft cut to at most `count` tokens."""
         if count >= len(self.tokens):
             return self
-        return Draft(self.tokens[:count], self.source, self.confidences[:count], self.match_length)
+        return Draft(
+            self.tokens[:count],
+            self.source,
+            self.confidences[:count],
+            self.match_length,
+            self.proposals[:count],
+        )
+
+    def followed_by(self, other: Draft) -> Draft:
+        """This draft with `other`, which was made behind it, as its continuation.
+
+        It keeps its source and match length. Confidences only if both drafts have them.
+        """
+        if not other.tokens:
+            return self
+        both = len(self.confidences) == len(self.tokens) and bool(other.confidences)
+        proposals: tuple[Distribution | None, ...] = ()
+        if self.proposals or other.proposals:
+            proposals = (
+                *self.proposals,
+                *(None,) * (len(self.tokens) - len(self.proposals)),
+                *other.proposals,
+            )
+        return Draft(
+            self.tokens + other.tokens,
+            self.source,
+            self.confidences + other.confidences if both else (),
+            self.match_length,
+            proposals,
+        )
 
 
 NO_DRAFT = Draft((), "none")
