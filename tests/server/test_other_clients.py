@@ -1,8 +1,7 @@
-"""Clients that people use beside the official one; each is skipped where it is not installed."""
+"""Clients that people use beside the official one."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,11 +13,6 @@ import pytest
 from tests.support.serving import RunningServer
 
 pytestmark = pytest.mark.engine
-
-
-def needs(module: str) -> pytest.MarkDecorator:
-    missing = importlib.util.find_spec(module) is None
-    return pytest.mark.skipif(missing, reason=f"{module} is not installed")
 
 
 def run(code: str, server: RunningServer, home: Path, *arguments: str) -> str:
@@ -41,7 +35,6 @@ def run(code: str, server: RunningServer, home: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@needs("litellm")
 def test_litellm(server: RunningServer, tmp_path: Path) -> None:
     code = """
 import json, os, litellm
@@ -56,7 +49,6 @@ print(json.dumps([answer.usage.completion_tokens, len(pieces)]))
     assert pieces >= 1
 
 
-@needs("langchain_openai")
 def test_langchain(server: RunningServer, tmp_path: Path) -> None:
     code = """
 import json, os
@@ -87,7 +79,6 @@ print(json.dumps([calls.tool_calls[0]["name"], sorted(calls.tool_calls[0]["args"
     assert streamed >= 1
 
 
-@needs("llm")
 def test_the_llm_command(server: RunningServer, tmp_path: Path) -> None:
     (tmp_path / "extra-openai-models.yaml").write_text(
         f"- model_id: local\n  model_name: tiny\n  api_base: {server.base_url}\n", encoding="utf-8"
