@@ -13,11 +13,12 @@ import numpy.typing as npt
 from llama_cpp import llama_cpp as lib
 
 from localspec.decoding.prefix import common_prefix
-from localspec.errors import Cancelled, EngineError
+from localspec.errors import EngineError
 from localspec.llama.batch import Batch, Outputs, Part
 from localspec.llama.cancel import CancelFlag
 from localspec.llama.log import NativeLog
 from localspec.llama.model import Model
+from localspec.llama.refusal import refusal
 
 KV_TYPES: dict[str, int] = {
     "f32": lib.GGML_TYPE_F32,
@@ -160,7 +161,7 @@ class Context:
         code = lib.llama_decode(self._handle, batch.native())
         if code != 0:
             self._undo(parts)
-            raise self._refusal(code, batch.n_tokens)
+            raise refusal(code, batch.n_tokens, self._log)
         for part in parts:
             self._tokens[part.sequence].extend(part.tokens)
         self._rows = None
@@ -328,19 +329,3 @@ class Context:
             held = len(self._tokens[part.sequence])
             if not lib.llama_memory_seq_rm(self._memory, part.sequence, held, -1):
                 self.clear(part.sequence)
-
-    def _refusal(self, code: int, n_tokens: int) -> Cancelled | EngineError:
-        if code == 2:
-            return Cancelled("the pass was cancelled")
-        reasons = {
-            1: "no room in the context",
-            -1: "the batch is not valid",
-            -2: "memory for the pass could not be allocated",
-            -3: "the computation failed",
-        }
-        reason = reasons.get(code, "unknown reason")
-        return EngineError(
-            f"llama.cpp refused a pass over {n_tokens} tokens: {reason} (code {code})"
-            + (f"; {self._log.reason()}" if self._log.reason() else ""),
-            code=code,
-        )
