@@ -29,7 +29,7 @@ class SpeculativeLoop:
     """
 
     def __init__(self, target: Target, policy: Policy, *, draft_min: int = 0) -> None:
-        """draft_min: a shorter draft is dropped, not verified."""
+        """draft_min: a shorter draft is dropped, not verified, unless its tokens were drawn."""
         self._target = target
         self._policy = policy
         self._draft_min = draft_min
@@ -79,7 +79,8 @@ class SpeculativeLoop:
         most = min(max_new_tokens - 1, n_ctx - n_before - 1)
         begun = perf_counter()
         draft = self._policy.propose(most).first(most) if most > 0 else NO_DRAFT
-        if len(draft) < self._draft_min or not draft.tokens:
+        is_short = len(draft) < self._draft_min and not draft.is_drawn
+        if is_short or not draft.tokens:
             draft = NO_DRAFT
         else:
             self._target.mark()
@@ -100,7 +101,7 @@ class SpeculativeLoop:
         draft, n_before = pending.draft, pending.n_before
         begun = perf_counter()
         try:
-            verdict = verify(self._target, draft.tokens, first_row)
+            verdict = verify(self._target, draft.tokens, first_row, draft.proposals)
         except BaseException:
             if draft.tokens:
                 self._target.rollback(n_before + 1)

@@ -1,11 +1,13 @@
-"""The draft-model drafter: a small model of the same vocabulary proposes its likeliest tokens."""
+"""The draft-model drafter: a small model of the same vocabulary proposes what it would say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from localspec.decoding.distribution import Distribution
 from localspec.decoding.prefix import common_prefix
-from localspec.decoding.protocols import NO_DRAFT, Draft, DraftModel
+from localspec.decoding.protocols import NO_DRAFT, Draft, DraftModel, DraftSampler
+from localspec.decoding.sampling import SamplingSettings
 from localspec.errors import EngineError
 
 
@@ -37,12 +39,31 @@ class ModelDrafter:
         self.stop_below = 0.0
         """Drafting stops where the product of the probabilities falls below; 0.0 never stops."""
         self._eager = eager
+        self._sampler: DraftSampler | None = None
         self._tokens: list[int] = []
         self._held: list[int] = []
 
     @property
     def name(self) -> str:
         return "model"
+
+    def sample_as(self, settings: SamplingSettings | None) -> None:
+        """How the next answer is sampled: its draft tokens are drawn likewise where its sampler
+        allows that, and are the draft's likeliest ones where not, or for None."""
+        self.close()
+        if settings is not None and settings.draws_from_softmax:
+            self._sampler = self._model.sampler(settings, self._n_vocab)
+
+    @property
+    def draws(self) -> bool:
+        """Whether its tokens are drawn: then nothing but limits may shorten a draft of its."""
+        return self._sampler is not None
+
+    def close(self) -> None:
+        """Free what draws. May be called twice."""
+        if self._sampler is not None:
+            self._sampler.close()
+            self._sampler = None
 
     @property
     def n_missing(self) -> int:
@@ -51,6 +72,8 @@ class ModelDrafter:
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._tokens = list(tokens)
+        if self._sampler is not None:
+            self._sampler.begin(tokens)
         if self._model.n_tokens != len(self._held):
             # A pass was interrupted: what it left in memory is not known.
             self._model.rollback(0)
@@ -63,6 +86,8 @@ class ModelDrafter:
     def observe(self, tokens: Sequence[int], accepted: int) -> None:
         before = len(self._tokens)
         self._tokens.extend(tokens)
+        if self._sampler is not None:
+            self._sampler.observe(tokens)
         if len(self._held) > before:
             self._keep(before + common_prefix(self._held[before:], tokens))
 
@@ -88,22 +113,57 @@ class ModelDrafter:
         self._evaluate([*self._tokens[held:], *after[max(0, held - behind) :]])
         if not after:
             self._model.mark()
+        if self._sampler is None:
+            return self._likeliest(most)
+        self._sampler.start(after)
+        return self._drawn(self._sampler, most)
+
+    def _likeliest(self, most: int) -> Draft:
+        """At most `most` tokens, each the draft's most probable one."""
         tokens: list[int] = []
         confidences: list[float] = []
         product = 1.0
         while True:
             token, probability = self._model.best()
             product *= probability
-            if probability < self.p_min or product < self.stop_below or token >= self._n_vocab:
+            # Also a probability that is no number ends it.
+            likely = probability >= self.p_min and product >= self.stop_below
+            if not likely or token >= self._n_vocab:
                 break
             tokens.append(token)
             confidences.append(probability)
             if len(tokens) >= most:
                 break
             self._evaluate([token])
+        return Draft(tuple(tokens), self.name, tuple(confidences)) if tokens else NO_DRAFT
+
+    def _drawn(self, sampler: DraftSampler, most: int) -> Draft:
+        """At most `most` tokens, each a draw from the draft's distribution.
+
+        Whether there is another token is settled before it is drawn: to drop a token for what it
+        is would leave those that are verified distributed otherwise than they claim.
+        """
+        tokens: list[int] = []
+        confidences: list[float] = []
+        proposals: list[Distribution] = []
+        product = 1.0
+        while True:
+            proposal = sampler.distribution()
+            if proposal is None:
+                break
+            confidence = proposal.highest
+            product *= confidence
+            if confidence < self.p_min or product < self.stop_below:
+                break
+            tokens.append(sampler.draw(proposal))
+            confidences.append(confidence)
+            proposals.append(proposal)
+            if len(tokens) >= most:
+                break
+            self._evaluate(tokens[-1:])
         if not tokens:
             return NO_DRAFT
-        return Draft(tuple(tokens), self.name, tuple(confidences))
+        return Draft(tuple(tokens), self.name, tuple(confidences), proposals=tuple(proposals))
 
     def _evaluate(self, tokens: list[int]) -> None:
         self._model.evaluate(tokens)

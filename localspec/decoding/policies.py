@@ -31,7 +31,8 @@ class FixedPolicy:
         *,
         min_confidence: float = 0.5,
     ) -> None:
-        """draft_min: a shorter draft is dropped, 0 keeps all. min_confidence: drafts from n-gram
+        """draft_min: a shorter draft is dropped, 0 keeps all; one with drawn tokens is kept at any
+        length, since they themselves decided how long it is. min_confidence: drafts from n-gram
         matches are cut where the product of their confidences falls below; a draft model has
         stopped by its own p_min.
         """
@@ -45,6 +46,8 @@ class FixedPolicy:
 
     def propose(self, max_tokens: int) -> Draft:
         draft = self._drafter.propose(min(max_tokens, self._draft_max))
+        if draft.is_drawn:
+            return draft
         if draft.match_length:
             draft = draft.first(_likely(draft.confidences, self._min_confidence))
         return draft if draft.tokens and len(draft) >= self._draft_min else NO_DRAFT

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from localspec.decoding.distribution import Distribution
+    from localspec.decoding.sampling import SamplingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,15 @@ class Target(Protocol):
         """
         ...
 
+    def judge(self, row: int, token: int, proposal: Distribution) -> int:
+        """`token`, which was drawn from `proposal`, if the target keeps it, and else another one
+        that it says in its place: in either case distributed as what `sample` draws from `row`.
+        Accepted by the sampler as `sample` does it, and in the same order.
+
+        Raises SamplerError when no token is left to choose.
+        """
+        ...
+
     def rollback(self, n_tokens: int) -> None:
         """Keep the first `n_tokens` tokens. Raises EngineError when memory cannot do it."""
         ...
@@ -171,6 +181,39 @@ class DraftModel(Protocol):
         ...
 
     def rollback(self, n_tokens: int) -> None: ...
+
+    def sampler(self, settings: SamplingSettings, n_vocab: int) -> DraftSampler:
+        """Draws from the output row of the last evaluated token, by the settings of an answer.
+
+        n_vocab: ids from here on are never drawn. Close it when the answer is over.
+        """
+        ...
+
+
+class DraftSampler(Protocol):
+    """What draws a draft model's tokens, behind a conversation that grows."""
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        """`tokens` is all of the conversation, for penalties to look back on."""
+        ...
+
+    def observe(self, tokens: Sequence[int]) -> None:
+        """The conversation goes on with `tokens`."""
+        ...
+
+    def start(self, after: Sequence[int]) -> None:
+        """A new draft begins behind the conversation and `after`."""
+        ...
+
+    def distribution(self) -> Distribution | None:
+        """Of the next token of the draft; None where the draft's logits leave no token."""
+        ...
+
+    def draw(self, distribution: Distribution) -> int:
+        """One token of it; the draft goes on with it."""
+        ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

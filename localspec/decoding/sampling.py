@@ -51,6 +51,17 @@ class SamplingSettings:
     def is_greedy(self) -> bool:
         return self.temp <= 0.0 and self.mirostat == 0
 
+    @property
+    def draws_from_softmax(self) -> bool:
+        """Whether each token is one draw from the softmax of what the filters leave, and nothing
+        else is random or grows with the answer. Speculative sampling needs it."""
+        return (
+            self.temp > 0.0
+            and self.mirostat == 0
+            and self.xtc_probability <= 0.0
+            and not self.grammar
+        )
+
     def check(self) -> None:
         """Raises UsageError that names the first value out of range."""
         ranges: tuple[tuple[str, float, float, float], ...] = (

@@ -17,6 +17,7 @@ from localspec.decoding.model_drafter import ModelDrafter
 from localspec.decoding.ngram import NgramDrafter
 from localspec.decoding.policies import FixedPolicy, PlainPolicy
 from localspec.decoding.protocols import Drafter, DraftModel, Policy
+from localspec.decoding.sampling import SamplingSettings
 from localspec.engine.settings import DRAFT_METHODS, EngineSettings
 from localspec.errors import CacheFileError, UsageError
 from localspec.events import Notice
@@ -62,10 +63,18 @@ class Drafting:
         self._saved = monotonic()
 
     def policy(
-        self, method: str, draft_max: int | None, *, fixed: bool, fresh: bool, slot: int = 0
+        self,
+        method: str,
+        draft_max: int | None,
+        *,
+        fixed: bool,
+        fresh: bool,
+        slot: int = 0,
+        sampling: SamplingSettings | None = None,
     ) -> Policy:
         """How to decode the next answer in `slot`. fixed: without weighing costs. fresh: as if
-        nothing had ever been said.
+        nothing had ever been said. sampling: of that answer, which a draft model follows; None is
+        greedy.
 
         Raises UsageError for an unknown method, or `model` without a draft model.
         """
@@ -79,6 +88,8 @@ class Drafting:
                 "--draft model needs a draft model, and this model has none",
                 hint="name one: --draft PATH or --draft OWNER/REPO; or use --draft ngram",
             )
+        if method in ("model", "auto") and self._settings.draft is not None:
+            self._drafter_model(slot).sample_as(sampling)
         if method == "model":
             drafter = self._drafter_model(slot)
             # The controller sets this for its own answers.
@@ -118,6 +129,11 @@ class Drafting:
         except CacheFileError as error:
             hint = error.hint or "what this session taught is lost"
             self._notify(Notice(error.message, hint))
+
+    def close(self) -> None:
+        """Free what the draft models draw with. May be called twice."""
+        for drafter in self._model_drafters.values():
+            drafter.close()
 
     def _controller(
         self, method: str, ngram: BestDrafter, most: int, slot: int, *, fresh: bool

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from localspec.decoding.distribution import Distribution, keep_or_replace
+from localspec.decoding.protocols import DraftSampler
+from localspec.decoding.sampling import SamplingSettings
+from localspec.engine.draft_sampling import DraftSampling
 from localspec.events import TokenChance
 from localspec.llama.batch import Outputs
 from localspec.llama.context import Context
@@ -46,6 +50,14 @@ class TargetSequence:
         if self.top_logprobs is not None:
             self.chances.append(self._chance(token, row, self.top_logprobs))
         return token
+
+    def judge(self, row: int, token: int, proposal: Distribution) -> int:
+        target = self._sampler.distribution(self._context, row)
+        kept = keep_or_replace(target, proposal, token, self._sampler.dice)
+        self._sampler.accept(kept)
+        if self.top_logprobs is not None:
+            self.chances.append(self._chance(kept, row, self.top_logprobs))
+        return kept
 
     def _chance(self, token: int, row: int, n_top: int) -> TokenChance:
         logits = self._context.logits[row].astype(np.float64)
@@ -88,7 +100,14 @@ class DraftSequence:
         self._context.mark(self._sequence)
 
     def evaluate(self, tokens: Sequence[int]) -> None:
+        n_vocab = self._context.n_vocab
+        if max(tokens) >= n_vocab:
+            # The target's vocabulary may be padded further: any token stands for one of those.
+            tokens = [min(token, n_vocab - 1) for token in tokens]
         self._context.evaluate(tokens, Outputs.LAST, self._sequence)
+
+    def sampler(self, settings: SamplingSettings, n_vocab: int) -> DraftSampler:
+        return DraftSampling(self._context, settings, n_vocab)
 
     def best(self) -> tuple[int, float]:
         """One pass over the row: softmax needs the sum of exponentials, not the probabilities."""

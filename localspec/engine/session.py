@@ -160,6 +160,7 @@ class Session:
             fixed=request.fixed_length,
             fresh=request.fresh_caches,
             slot=slot,
+            sampling=request.sampling,
         )
         if request.fresh_caches:
             context.clear(slot)
@@ -236,6 +237,7 @@ class Session:
             self._scheduler.close()
         if hasattr(self, "_drafting"):
             self._drafting.save()
+            self._drafting.close()
             if self._drafting.costs is not None and self._cost_path is not None:
                 save_costs(self._cost_path, self._drafting.costs)
         if self._draft is not None:

@@ -8,16 +8,17 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from llama_cpp import llama_cpp as lib
 
+from localspec.decoding.distribution import Distribution, SeededDice
 from localspec.decoding.sampling import SamplingSettings
 from localspec.errors import EngineError, SamplerError, UsageError
 from localspec.llama.context import Context
+from localspec.llama.filters import Candidates, Filters, has_penalties, not_numbers
 from localspec.llama.vocabulary import Vocabulary
 
-# llama_token_data of llama.h: id, logit, p
-_CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+_VERIFYING = 1
+"""Purpose of the dice; the draft's own have another."""
 
 
 class Sampler:
@@ -35,21 +36,24 @@ class Sampler:
         """
         settings.check()
         self.seed = secrets.randbits(32) if settings.seed is None else settings.seed
+        self.dice = SeededDice(self.seed, _VERIFYING)
+        """For drawn draft tokens; the chain's own draws do not depend on how often it is thrown."""
         self._vocabulary = vocabulary
-        self._n_ctx = n_ctx
         self._chain: Any = None
+        self._filters: Filters | None = None
         self._grammar: Any = None
-        self._candidates = np.empty(0, _CANDIDATE)
-        changes_logits = bool(settings.logit_bias) or _has_penalties(settings)
+        changes_logits = bool(settings.logit_bias) or has_penalties(settings)
         self._is_argmax = settings.is_greedy and not changes_logits
-        self._looks_back = _has_penalties(settings)
         if not self._is_argmax:
+            self._filters = Filters(vocabulary, settings, n_ctx, seed=self.seed)
             self._chain = lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params())
-            for link in self._links(settings):
-                if not link:
-                    self.close()
-                    raise EngineError("llama.cpp could not build the sampler chain")
-                lib.llama_sampler_chain_add(self._chain, link)
+            # The chain owns the filters from here on.
+            lib.llama_sampler_chain_add(self._chain, self._filters.handle)
+            draw = self._draw_link(settings)
+            if not draw:
+                self.close()
+                raise EngineError("llama.cpp could not build the sampler chain")
+            lib.llama_sampler_chain_add(self._chain, draw)
         if settings.grammar:
             self._grammar = lib.llama_sampler_init_grammar(
                 vocabulary.handle, settings.grammar.encode(), settings.grammar_root.encode()
@@ -60,14 +64,13 @@ class Sampler:
                     f"the grammar does not parse, or has no rule {settings.grammar_root!r}",
                     hint="it must be GBNF; --debug shows llama.cpp's own message",
                 )
-            self._candidates = np.empty(vocabulary.n_tokens, _CANDIDATE)
-            self._ids = np.arange(vocabulary.n_tokens, dtype=np.int32)
+            self._candidates = Candidates(vocabulary.n_tokens)
 
     def accept_prompt(self, tokens: Iterable[int]) -> None:
         """Let penalties look back on the prompt. The grammar begins with the answer."""
-        if self._looks_back:
+        if self._filters is not None and self._filters.looks_back:
             for token in tokens:
-                lib.llama_sampler_accept(self._chain, token)
+                self._filters.accept(token)
 
     def sample(self, context: Context, row: int) -> int:
         """Draw from output row `row` of the context's last pass.
@@ -80,66 +83,33 @@ class Sampler:
             return _argmax(context, row)
         return int(lib.llama_sampler_sample(self._chain, context.handle, context.batch_index(row)))
 
+    def distribution(self, context: Context, row: int) -> Distribution:
+        """What `sample` draws from, at settings that draw from a softmax; nothing is accepted.
+
+        Raises SamplerError when no token is left, EngineError when logits are not numbers.
+        """
+        if self._filters is None:
+            raise EngineError("a greedy sampler draws from no distribution")
+        return self._filters.distribution(context.logits[row])
+
+    def accept(self, token: int) -> None:
+        """`token` was kept without a draw of the chain: penalties look back on it."""
+        if self._filters is not None:
+            self._filters.accept(token)
+
     def close(self) -> None:
         for handle in (self._chain, self._grammar):
             if handle:
                 lib.llama_sampler_free(handle)
-        self._chain = self._grammar = None
+        self._chain = self._grammar = self._filters = None
 
-    def _links(self, settings: SamplingSettings) -> Iterable[Any]:
-        """The chain in llama.cpp's default order (common/sampling.cpp, common_sampler_init)."""
-        n_vocab = self._vocabulary.n_tokens
-        if settings.logit_bias:
-            biases = (lib.llama_logit_bias * len(settings.logit_bias))()
-            for entry, (token, bias) in zip(biases, settings.logit_bias, strict=True):
-                if not 0 <= token < n_vocab:
-                    raise UsageError(f"logit bias names token {token} of {n_vocab}")
-                entry.token, entry.bias = token, bias
-            yield lib.llama_sampler_init_logit_bias(n_vocab, len(biases), biases)
-        if _penalises_repeats(settings):
-            yield lib.llama_sampler_init_penalties(
-                n_vocab,
-                self._look_back(settings.repeat_last_n),
-                settings.repeat_penalty,
-                settings.frequency_penalty,
-                settings.presence_penalty,
-            )
-        if settings.dry_multiplier > 0:
-            breakers = [text.encode() for text in settings.dry_sequence_breakers]
-            array = (ctypes.c_char_p * len(breakers))(*breakers)
-            yield lib.llama_sampler_init_dry(
-                self._vocabulary.handle,
-                settings.dry_multiplier,
-                settings.dry_base,
-                settings.dry_allowed_length,
-                self._look_back(settings.dry_penalty_last_n),
-                array,
-                len(breakers),
-            )
+    def _draw_link(self, settings: SamplingSettings) -> Any:
+        """The last link, which draws."""
         if settings.mirostat:
-            yield lib.llama_sampler_init_temp(settings.temp)
-            yield self._mirostat(settings)
-            return
+            return self._mirostat(settings)
         if settings.is_greedy:
-            yield lib.llama_sampler_init_greedy()
-            return
-        if settings.top_k > 0:
-            yield lib.llama_sampler_init_top_k(settings.top_k)
-        if settings.typical_p < 1:
-            yield lib.llama_sampler_init_typical(settings.typical_p, 1)
-        if settings.top_p < 1:
-            yield lib.llama_sampler_init_top_p(settings.top_p, 1)
-        if settings.min_p > 0:
-            yield lib.llama_sampler_init_min_p(settings.min_p, 1)
-        if settings.xtc_probability > 0:
-            yield lib.llama_sampler_init_xtc(
-                settings.xtc_probability, settings.xtc_threshold, 1, self.seed
-            )
-        yield lib.llama_sampler_init_temp(settings.temp)
-        yield lib.llama_sampler_init_dist(self.seed)
-
-    def _look_back(self, tokens: int) -> int:
-        return self._n_ctx if tokens < 0 else tokens
+            return lib.llama_sampler_init_greedy()
+        return lib.llama_sampler_init_dist(self.seed)
 
     def _mirostat(self, settings: SamplingSettings) -> Any:
         if settings.mirostat == 1:
@@ -176,11 +146,8 @@ class Sampler:
 
     def _draw(self, logits: Any, *, obey: bool) -> int:
         """One draw of the chain over the whole vocabulary, after the grammar if `obey`."""
-        candidates = self._candidates
-        candidates["id"], candidates["logit"], candidates["p"] = self._ids, logits, 0.0
-        array = lib.llama_token_data_array(
-            candidates.ctypes.data_as(lib.llama_token_data_p), len(candidates), -1, False
-        )
+        array = self._candidates.of(logits)
+        candidates = self._candidates.data
         if obey:
             lib.llama_sampler_apply(self._grammar, ctypes.byref(array))
             best = int(candidates["logit"].argmax())
@@ -205,20 +172,5 @@ def _argmax(context: Context, row: int) -> int:
     logits = context.logits[row]
     token = int(logits.argmax())
     if math.isnan(logits[token]):
-        raise EngineError(
-            "the model's logits are not numbers",
-            hint="the file may be damaged, or its type overflows on this device",
-        )
+        raise not_numbers()
     return token
-
-
-def _penalises_repeats(settings: SamplingSettings) -> bool:
-    return settings.repeat_last_n != 0 and (
-        settings.repeat_penalty != 1.0
-        or settings.frequency_penalty != 0.0
-        or settings.presence_penalty != 0.0
-    )
-
-
-def _has_penalties(settings: SamplingSettings) -> bool:
-    return _penalises_repeats(settings) or settings.dry_multiplier > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,16 +64,77 @@ def test_every_draft_length_gives_plain_tokens(tiny: Tiny, family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_seed_gives_plain_tokens_at_any_temperature(tiny: Tiny, family: str) -> None:
+def test_a_seed_gives_plain_tokens_at_any_temperature_behind_sure_drafts(
+    tiny: Tiny, family: str
+) -> None:
     """Sample-and-match: every kept token is one draw of the target's own sampler."""
-    draft = tiny(family, seed=5, noise=0.02)
-    with open_session(tiny(family, seed=5), draft, p_min=0.0, draft_max=6) as session:
+    with open_session(tiny(family, seed=5), draft_max=6) as session:
         plain = answer(session, PROMPT, sampling=SAMPLED, max_tokens=60, ignore_end=True)
-        for options in _methods():
+        for options in _methods()[:2]:
             found = answer(
                 session, PROMPT, sampling=SAMPLED, max_tokens=60, ignore_end=True, **options
             )
             assert found.tokens == plain.tokens, options
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        {"mirostat": 2, "mirostat_tau": 3.0},
+        {"xtc_probability": 0.5, "xtc_threshold": 0.05},
+        {"grammar": 'root ::= ("the " | "cat " | "hat " | "and ")+'},
+    ],
+    ids=["mirostat", "xtc", "grammar"],
+)
+def test_a_seed_gives_plain_tokens_behind_a_draft_model_where_nothing_can_be_drawn_ahead(
+    tiny: Tiny, chain: dict[str, Any]
+) -> None:
+    """Chains that remember or are random in themselves keep sample-and-match."""
+    sampling = replace(SAMPLED, **chain)
+    draft = tiny("llama", seed=5, noise=0.02)
+    with open_session(tiny("llama", seed=5), draft, p_min=0.0, draft_max=6) as session:
+        plain = answer(session, PROMPT, sampling=sampling, max_tokens=60, ignore_end=True)
+        accepted = 0
+        for options in _methods():
+            found = answer(
+                session, PROMPT, sampling=sampling, max_tokens=60, ignore_end=True, **options
+            )
+            assert found.tokens == plain.tokens, options
+            accepted += found.speculation.accepted
+        assert accepted > 0
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_seed_repeats_the_answer_that_a_draft_model_helped_to_draw(
+    tiny: Tiny, family: str
+) -> None:
+    """Drawn drafts keep the distribution, not plain decoding's own draws: the answer is another
+    one, but the same each time, also where memory already holds the prompt."""
+    draft = tiny(family, seed=5, noise=0.02)
+    with open_session(tiny(family, seed=5), draft, p_min=0.0, draft_max=6) as session:
+        first, again, warm = (
+            answer(
+                session,
+                PROMPT,
+                "model",
+                sampling=SAMPLED,
+                max_tokens=60,
+                ignore_end=True,
+                fresh=fresh,
+            )
+            for fresh in (True, True, False)
+        )
+        assert first.tokens == again.tokens == warm.tokens
+        assert 0 < first.speculation.accepted < first.speculation.drafted
+        other = answer(
+            session,
+            PROMPT,
+            "model",
+            sampling=replace(SAMPLED, seed=12),
+            max_tokens=60,
+            ignore_end=True,
+        )
+        assert other.tokens != first.tokens
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+import numpy as np
+
+from localspec.decoding.distribution import Distribution
+from localspec.decoding.sampling import SamplingSettings
 from localspec.errors import EngineError
 
 END = 0
@@ -90,6 +94,10 @@ class FakeTarget:
             token = 1
         return token
 
+    def judge(self, row: int, token: int, proposal: Distribution) -> int:
+        """Whatever was proposed: what it says itself is distributed as it should be."""
+        return self.sample(row)
+
     def rollback(self, n_tokens: int) -> None:
         if n_tokens > len(self.held) or n_tokens < 0:
             raise EngineError(f"cannot keep {n_tokens} of {len(self.held)} tokens")
@@ -162,3 +170,37 @@ class FakeDraftModel:
         if self.recurrent and 0 < n_tokens < self.marked:
             raise EngineError("recurrent memory cannot go back beyond its mark")
         del self.held[n_tokens:]
+
+    def sampler(self, settings: SamplingSettings, n_vocab: int) -> FakeDraftSampler:
+        return FakeDraftSampler(self)
+
+
+class FakeDraftSampler:
+    """Draws from a distribution that has one token: the draft's best."""
+
+    def __init__(self, model: FakeDraftModel) -> None:
+        self._model = model
+        self.history: list[int] = []
+        self.drawn: list[int] = []
+        self.closed = 0
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        self.history = list(tokens)
+
+    def observe(self, tokens: Sequence[int]) -> None:
+        self.history.extend(tokens)
+
+    def start(self, after: Sequence[int]) -> None:
+        self.drawn = list(after)
+
+    def distribution(self) -> Distribution | None:
+        token, _ = self._model.best()
+        return Distribution(np.array([token], np.int32), np.ones(1))
+
+    def draw(self, distribution: Distribution) -> int:
+        token = int(distribution.ids[0])
+        self.drawn.append(token)
+        return token
+
+    def close(self) -> None:
+        self.closed += 1
