@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import mul
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -159,11 +161,21 @@ class Controller:
             length = self._length_to_ask(costly, most, best)
             if not length:
                 if limit and not best_draft.tokens and self._may_question(costly):
-                    self._ask(costly, 1)
+                    draft = self._ask(costly, 1)
+                    # A drawn token tells nothing until it is verified: what the target says
+                    # itself seldom equals it, however often it would be kept.
+                    if draft.is_drawn and most:
+                        best_draft, best_tokens = draft, 1.0 + sum(draft.confidences)
+                        break
                 continue
             draft = self._ask(costly, length)
             if not draft.tokens:
                 continue
+            if draft.is_drawn:
+                # To choose among drawn tokens by what was drawn would change their distribution.
+                kept = costly.calibration.probabilities(draft)
+                best_draft, best_tokens = draft, 1.0 + sum(accumulate(kept, mul))
+                break
             # Its time is spent; what is left to choose is how much of it to verify.
             probabilities = costly.calibration.probabilities(draft)
             kept, tokens, worth = _best_length(probabilities, table, rate)
