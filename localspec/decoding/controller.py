@@ -173,8 +173,8 @@ class Controller:
                 continue
             if draft.is_drawn:
                 # To choose among drawn tokens by what was drawn would change their distribution.
-                kept = costly.calibration.probabilities(draft)
-                best_draft, best_tokens = draft, 1.0 + sum(accumulate(kept, mul))
+                chances = costly.calibration.probabilities(draft)
+                best_draft, best_tokens = draft, 1.0 + sum(accumulate(chances, mul))
                 break
             # Its time is spent; what is left to choose is how much of it to verify.
             probabilities = costly.calibration.probabilities(draft)
