@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from localspec.cli import options
+from localspec.cli.engine_options import EngineOptions, settings_for
 from localspec.cli.output import Output
+from localspec.cli.sampling_options import BenchSamplingOptions, sampling_settings
 from localspec.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ MEASURING = "Measuring"
 def command(
     output: Output,
     model: options.Model,
+    engine: EngineOptions,
+    sampling: BenchSamplingOptions,
     methods: Annotated[
         str,
         typer.Option(
@@ -107,26 +112,6 @@ def command(
             rich_help_panel=MEASURING,
         ),
     ] = True,
-    draft: options.Draft = "auto",
-    draft_max: options.DraftMax = None,
-    draft_min: options.DraftMin = 0,
-    p_min: options.PMin = None,
-    lookup_static: options.LookupStatic = None,
-    ctx: options.Ctx = "auto",
-    kv_type: options.KvType = "f16",
-    draft_kv_type: options.DraftKvType = "f16",
-    gpu_layers: options.GpuLayers = "auto",
-    draft_gpu_layers: options.DraftGpuLayers = "auto",
-    threads: options.Threads = 0,
-    batch: options.Batch = 2048,
-    ubatch: options.Ubatch = 512,
-    flash_attn: options.FlashAttn = "auto",
-    temp: options.Temp = 0.0,
-    top_k: options.TopK = 40,
-    top_p: options.TopP = 0.95,
-    min_p: options.MinP = 0.05,
-    repeat_penalty: options.RepeatPenalty = 1.0,
-    seed: options.Seed = 1,
     raw: options.Raw = False,
 ) -> int | None:
     """Measure every drafter against plain decoding: same prompts, one table.
@@ -138,30 +123,15 @@ def command(
 
     from localspec.bench.runner import Plan
     from localspec.cli.bench_report import report
-    from localspec.cli.run_models import prepare_models
-    from localspec.cli.run_settings import (
-        LoadOptions,
-        engine_settings,
-        parse_draft,
-        sampling_settings,
-    )
+    from localspec.cli.run_engine import fitting_settings, warn_about_build
     from localspec.paths import user_paths
 
-    choice = parse_draft(draft)
     plan = Plan(
         workloads=_workloads(workload, prompts, limit),
         max_tokens=max_tokens,
         repeats=repeats,
         warm=warm,
-        sampling=sampling_settings(
-            temp=temp,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repeat_penalty=repeat_penalty,
-            seed=seed,
-            grammar=None,
-        ),
+        sampling=sampling_settings(sampling),
         raw=raw,
     )
     if svg is not None and not svg.absolute().parent.is_dir():
@@ -172,36 +142,14 @@ def command(
         # A wrong path is told now, not after the models have been loaded.
         read_options(against)
     paths = user_paths()
-    models = prepare_models(model, choice, output, paths)
-    chosen = _methods(methods, fixed, has_draft=models.draft is not None)
+    settings = settings_for(model, engine, output, paths)
+    chosen = _methods(methods, fixed, has_draft=settings.draft is not None)
+    settings = fitting_settings(settings, paths, output, force=engine.force)
+    warn_about_build(output)
     with tempfile.TemporaryDirectory(prefix="localspec-bench-") as folder:
-        load = LoadOptions(
-            draft_max=draft_max,
-            draft_min=draft_min,
-            p_min=p_min,
-            lookup_static=lookup_static,
-            # What the benchmark says must never teach the user's own cache.
-            lookup_dynamic=str(Path(folder) / "dynamic.bin") if warm else "off",
-            ctx=ctx,
-            kv_type=kv_type,
-            draft_kv_type=draft_kv_type,
-            gpu_layers=gpu_layers,
-            draft_gpu_layers=draft_gpu_layers,
-            threads=threads,
-            batch=batch,
-            ubatch=ubatch,
-            flash_attn=flash_attn,
-        )
-        settings = engine_settings(
-            models.id,
-            models.target,
-            models.draft,
-            "auto",
-            load,
-            paths,
-            pair_draft_max=models.draft_max,
-            pair_p_min=models.p_min,
-        )
+        # What the benchmark says must never teach the user's own cache.
+        dynamic = Path(folder) / "dynamic.bin" if warm else None
+        settings = replace(settings, method="auto", lookup_folder=None, lookup_dynamic=dynamic)
         outcome, facts = asyncio.run(_measure(settings, plan, chosen, against, output))
     report(outcome, facts, settings, plan, output, svg=svg, remember=remember)
     return 0 if outcome.finished else Interrupted.exit_code

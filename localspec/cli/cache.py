@@ -41,8 +41,8 @@ def build(
     with `localspec run MODEL --lookup-static FILE`. llama.cpp reads the same file.
     """
     from localspec.cli.cache_build import build_static_cache, readable_texts
+    from localspec.cli.engine_options import DraftChoice
     from localspec.cli.run_models import prepare_models
-    from localspec.cli.run_settings import DraftChoice
     from localspec.decoding.lookup_file import write_lookup_file
 
     texts = readable_texts(files, output)

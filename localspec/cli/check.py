@@ -29,8 +29,8 @@ def command(
     Exit code 5 means that they do not match.
     """
     from localspec.catalog.load import load_catalog
+    from localspec.cli.engine_options import DraftChoice
     from localspec.cli.headers import find_pair
-    from localspec.cli.run_settings import DraftChoice
     from localspec.errors import IncompatiblePair, UsageError
     from localspec.ggufmeta.compatibility import check_pair, explain
     from localspec.hub.draft_candidates import why_no_gain

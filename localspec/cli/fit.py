@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,22 +75,6 @@ GpuLayers = Annotated[
         rich_help_panel=options.MEMORY,
     ),
 ]
-CpuMoe = Annotated[
-    int,
-    typer.Option(
-        metavar="N",
-        help="Keep the experts of the first N layers in host memory.",
-        rich_help_panel=options.MEMORY,
-    ),
-]
-TensorSplit = Annotated[
-    str,
-    typer.Option(
-        metavar="A,B",
-        help="Shares of the layers by card.  [default: by free memory]",
-        rich_help_panel=options.MEMORY,
-    ),
-]
 
 
 def command(
@@ -113,8 +96,9 @@ def command(
     batch: options.Batch = 2048,
     ubatch: options.Ubatch = 512,
     flash_attn: options.FlashAttn = "auto",
-    cpu_moe: CpuMoe = 0,
-    tensor_split: TensorSplit = "",
+    cpu_moe: options.CpuMoe = False,
+    n_cpu_moe: options.NCpuMoe = 0,
+    tensor_split: options.TensorSplit = "",
     mmproj: Mmproj = None,
 ) -> int:
     """Tell whether models go into memory, before anything is downloaded.
@@ -122,17 +106,21 @@ def command(
     Everything that will be loaded is counted: weights, KV caches, recurrent states, compute and
     output buffers, of target and draft. Exit code 4 means that something does not fit.
     """
+    from localspec.cli.engine_options import (
+        experts_on_cpu,
+        parse_ctx,
+        parse_draft,
+        parse_gpu_layers,
+        parse_shares,
+    )
     from localspec.cli.fit_answers import Question, answer_question, make_machine
-    from localspec.cli.fit_checks import check_options, parse_shares, projector_bytes
+    from localspec.cli.fit_checks import check_options, projector_bytes
     from localspec.cli.fit_report import document, show
-    from localspec.cli.run_settings import parse_ctx, parse_draft, parse_gpu_layers
     from localspec.errors import DoesNotFit, UsageError
-    from localspec.memory.request import LoadOptions
+    from localspec.memory.request import LoadOptions, check_shares
 
     if source not in ("estimate", "probe", "auto"):
         raise UsageError(f"--source {source!r} is not known", hint="estimate, probe or auto")
-    if flash_attn not in ("on", "off", "auto"):
-        raise UsageError(f"--flash-attn {flash_attn!r} is not known", hint="on, off or auto")
     if names and all_:
         raise UsageError(
             "the name of a model and --all exclude each other",
@@ -152,15 +140,17 @@ def command(
         n_batch=batch,
         n_ubatch=ubatch,
         flash_attn=flash_attn != "off",
-        experts_on_cpu=cpu_moe,
+        experts_on_cpu=experts_on_cpu(all_=cpu_moe, layers=n_cpu_moe),
+        tensor_split=parse_shares(tensor_split),
     )
-    check_options(load, draft_max)
+    check_options(load, draft_max, flash_attn)
     choice, projector = parse_draft(draft), projector_bytes(mmproj)
     machine = make_machine(output, vram=vram, ram=ram, unified=unified, card=card)
+    check_shares(load.tensor_split, len(machine.gpus))
     question = Question(
         draft=choice,
         draft_max=draft_max,
-        options=replace(load, tensor_split=parse_shares(tensor_split, len(machine.gpus))),
+        options=load,
         machine=machine,
         source=source,
         projector=projector,

@@ -16,8 +16,8 @@ from localspec.units import parse_memory
 
 if TYPE_CHECKING:
     from localspec.catalog.entries import HubSource
+    from localspec.cli.engine_options import DraftChoice
     from localspec.cli.headers import FoundPair
-    from localspec.cli.run_settings import DraftChoice
     from localspec.memory.devices import Machine
     from localspec.memory.fit import Fit, SmallerFile
     from localspec.memory.plan import Plan
@@ -147,8 +147,6 @@ def _wants_probe(question: Question, pair: FoundPair) -> bool:
     reason = ""
     if question.machine.imagined:
         reason = "llama.cpp can only plan for the devices that are here"
-    elif question.options.experts_on_cpu:
-        reason = "experts on the CPU are only estimated"
     elif sys.platform == "win32" and any(
         found is not None and found.path is None for found in (pair.target, pair.draft)
     ):

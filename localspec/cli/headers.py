@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from localspec.cli.run_settings import DraftChoice
+from localspec.cli.engine_options import DraftChoice
 from localspec.errors import DownloadError
 from localspec.ggufmeta.header import Header, split_name
 from localspec.paths import Paths

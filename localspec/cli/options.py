@@ -1,7 +1,7 @@
 """Options that several commands share: `run`, `bench`, `serve`, `fit` and the UI mean the same.
 
-Use them as annotations of a command's parameters: `ctx: options.Ctx = "auto"`. Parsed values turn
-into settings in `localspec.cli.run_settings`.
+Use them as annotations of a command's parameters, `ctx: options.Ctx = "auto"`, or of the fields of
+a group of options (`localspec.cli.engine_options`, `localspec.cli.sampling_options`).
 """
 
 from __future__ import annotations
@@ -108,6 +108,31 @@ DraftGpuLayers = Annotated[
     str,
     typer.Option(
         metavar="N|all|auto", help="Layers of the draft model on the GPU.", rich_help_panel=MEMORY
+    ),
+]
+CpuMoe = Annotated[
+    bool,
+    typer.Option(
+        "--cpu-moe",
+        help="Keep the experts of all layers in host memory.",
+        rich_help_panel=MEMORY,
+    ),
+]
+NCpuMoe = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Keep the experts of the first N layers in host memory.",
+        rich_help_panel=MEMORY,
+    ),
+]
+TensorSplit = Annotated[
+    str,
+    typer.Option(
+        metavar="A,B",
+        help="Shares of the layers by card.  [default: by free memory]",
+        show_default=False,
+        rich_help_panel=MEMORY,
     ),
 ]
 Threads = Annotated[

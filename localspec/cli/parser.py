@@ -1,7 +1,11 @@
-"""Typer as a parser: a command's arguments become a call, and its usage errors become ours."""
+"""Typer as a parser: a command's arguments become a call, and its usage errors become ours.
+
+A parameter whose type is a dataclass is a group of options: one for each of its fields.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
@@ -123,15 +127,23 @@ def parse(program: str, function: CommandFunction, arguments: Sequence[str]) -> 
             no_input=values.pop("no_input"),
         )
         values.pop("debug")
+        for name, group in groups.items():
+            fields = dataclasses.fields(group)
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields})
         calls.append(Call(output, functools.partial(function, output, **values)))
 
     hints = typing.get_type_hints(function, include_extras=True)
     signature = inspect.signature(function)
-    parameters = [
-        parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in signature.parameters.items()
-        if name != "output"
-    ]
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if dataclasses.is_dataclass(hints.get(name)):
+            groups[name] = hints[name]
+            parameters += _fields_as_parameters(hints[name])
+        elif name != "output":
+            parameters.append(
+                parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
+            )
     parameters += [
         inspect.Parameter(
             name,
@@ -158,6 +170,19 @@ def parse(program: str, function: CommandFunction, arguments: Sequence[str]) -> 
     except typer.TyperException as error:
         raise _as_usage_error(error, program, command, arguments) from error
     return calls[0] if calls else Call(Output(), lambda: None)
+
+
+def _fields_as_parameters(group: Any) -> list[inspect.Parameter]:
+    hints = typing.get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hints[field.name],
+            default=field.default,
+        )
+        for field in dataclasses.fields(group)
+    ]
 
 
 def _as_usage_error(

@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 
 from localspec.cli import options
+from localspec.cli.engine_options import ChatEngineOptions, settings_for
 from localspec.cli.output import Output
+from localspec.cli.sampling_options import (
+    RunSamplingOptions,
+    sampling_settings,
+    stop_strings,
+)
 from localspec.engine.settings import EngineSettings, GenerateRequest
 from localspec.errors import Interrupted, UsageError
 
@@ -16,6 +22,8 @@ from localspec.errors import Interrupted, UsageError
 def command(
     output: Output,
     model: options.Model,
+    engine: ChatEngineOptions,
+    sampling: RunSamplingOptions,
     prompt: Annotated[
         list[str] | None,
         typer.Argument(
@@ -24,12 +32,6 @@ def command(
             show_default=False,
         ),
     ] = None,
-    draft: options.Draft = "auto",
-    draft_max: options.DraftMax = None,
-    draft_min: options.DraftMin = 0,
-    p_min: options.PMin = None,
-    lookup_static: options.LookupStatic = None,
-    lookup_dynamic: options.LookupDynamic = None,
     color_drafts: Annotated[
         bool,
         typer.Option(
@@ -38,25 +40,6 @@ def command(
             rich_help_panel=options.SPECULATION,
         ),
     ] = False,
-    ctx: options.Ctx = "auto",
-    kv_type: options.KvType = "f16",
-    draft_kv_type: options.DraftKvType = "f16",
-    gpu_layers: options.GpuLayers = "auto",
-    draft_gpu_layers: options.DraftGpuLayers = "auto",
-    threads: options.Threads = 0,
-    batch: options.Batch = 2048,
-    ubatch: options.Ubatch = 512,
-    flash_attn: options.FlashAttn = "auto",
-    context_shift: options.ContextShift = False,
-    force: options.Force = False,
-    temp: options.Temp = 0.8,
-    top_k: options.TopK = 40,
-    top_p: options.TopP = 0.95,
-    min_p: options.MinP = 0.05,
-    repeat_penalty: options.RepeatPenalty = 1.0,
-    seed: options.Seed = None,
-    grammar: options.Grammar = None,
-    sampler: options.SamplerSettings = None,
     max_tokens: options.MaxTokens = None,
     system: options.System = None,
     stop: options.Stop = None,
@@ -76,46 +59,11 @@ def command(
     is piped in is appended to it. Without one it opens a chat, in which /help shows the commands.
     """
     from localspec.cli.run_engine import fitting_settings, warn_about_build
-    from localspec.cli.run_models import prepare_models
-    from localspec.cli.run_settings import (
-        LoadOptions,
-        engine_settings,
-        parse_draft,
-        sampling_settings,
-        stop_strings,
-    )
     from localspec.engine.settings import ChatMessage
     from localspec.paths import user_paths
 
-    choice = parse_draft(draft)
-    load = LoadOptions(
-        draft_max=draft_max,
-        draft_min=draft_min,
-        p_min=p_min,
-        lookup_static=lookup_static,
-        lookup_dynamic=lookup_dynamic,
-        ctx=ctx,
-        kv_type=kv_type,
-        draft_kv_type=draft_kv_type,
-        gpu_layers=gpu_layers,
-        draft_gpu_layers=draft_gpu_layers,
-        threads=threads,
-        batch=batch,
-        ubatch=ubatch,
-        flash_attn=flash_attn,
-        context_shift=context_shift,
-    )
     request = GenerateRequest(
-        sampling=sampling_settings(
-            temp=temp,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repeat_penalty=repeat_penalty,
-            seed=seed,
-            grammar=grammar,
-            others=sampler or (),
-        ),
+        sampling=sampling_settings(sampling),
         max_tokens=max_tokens,
         stop=stop_strings(stop or ()),
     )
@@ -126,18 +74,8 @@ def command(
             hint="give one after MODEL, or pipe it in",
         )
     paths = user_paths()
-    models = prepare_models(model, choice, output, paths)
-    settings = engine_settings(
-        models.id,
-        models.target,
-        models.draft,
-        choice.method,
-        load,
-        paths,
-        pair_draft_max=models.draft_max,
-        pair_p_min=models.p_min,
-    )
-    settings = fitting_settings(settings, paths, output, force=force)
+    settings = settings_for(model, engine, output, paths)
+    settings = fitting_settings(settings, paths, output, force=engine.force)
     warn_about_build(output)
     show_stats = output.is_terminal if stats is None else stats
     if question is None:

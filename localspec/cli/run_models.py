@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from localspec.cli.engine_options import DraftChoice
 from localspec.cli.output import Output
-from localspec.cli.run_settings import DraftChoice
 from localspec.errors import DownloadError
 from localspec.paths import Paths
 from localspec.units import format_file_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -11,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from localspec.cli import options
+from localspec.cli.engine_options import ChatEngineOptions, EngineOptions, settings_for
 from localspec.cli.output import Output
 from localspec.errors import UsageError
 from localspec.events import LoadProgress, Notice
 
 if TYPE_CHECKING:
-    from localspec.cli.run_settings import DraftChoice, LoadOptions
     from localspec.engine.client import EngineClient
     from localspec.engine.settings import EngineSettings
     from localspec.paths import Paths
@@ -93,6 +93,8 @@ CorsOrigin = Annotated[
 def command(
     output: Output,
     models: Models,
+    engine: ChatEngineOptions,
+    sampling: SamplingOptions,
     host: Host = "127.0.0.1",
     port: Port = 8080,
     slots: Slots = 1,
@@ -103,70 +105,19 @@ def command(
     api_key_file: ApiKeyFile = None,
     allowed_host: AllowedHost = None,
     cors_origin: CorsOrigin = None,
-    draft: options.Draft = "auto",
-    draft_max: options.DraftMax = None,
-    draft_min: options.DraftMin = 0,
-    p_min: options.PMin = None,
-    lookup_static: options.LookupStatic = None,
-    lookup_dynamic: options.LookupDynamic = None,
-    ctx: options.Ctx = "auto",
-    kv_type: options.KvType = "f16",
-    draft_kv_type: options.DraftKvType = "f16",
-    gpu_layers: options.GpuLayers = "auto",
-    draft_gpu_layers: options.DraftGpuLayers = "auto",
-    threads: options.Threads = 0,
-    batch: options.Batch = 2048,
-    ubatch: options.Ubatch = 512,
-    flash_attn: options.FlashAttn = "auto",
-    context_shift: options.ContextShift = False,
-    temp: options.Temp = 0.8,
-    top_k: options.TopK = 40,
-    top_p: options.TopP = 0.95,
-    min_p: options.MinP = 0.05,
-    repeat_penalty: options.RepeatPenalty = 1.0,
-    seed: options.Seed = None,
-    force: options.Force = False,
 ) -> int | None:
     """Serve models over HTTP to everything that speaks the OpenAI API."""
-    from localspec.cli.run_settings import LoadOptions, parse_draft, sampling_settings
     from localspec.paths import user_paths
     from localspec.server.settings import Limits, ServerSettings
     from localspec.units import parse_size
 
-    load = LoadOptions(
-        draft_max=draft_max,
-        draft_min=draft_min,
-        p_min=p_min,
-        lookup_static=lookup_static,
-        lookup_dynamic=lookup_dynamic,
-        ctx=ctx,
-        kv_type=kv_type,
-        draft_kv_type=draft_kv_type,
-        gpu_layers=gpu_layers,
-        draft_gpu_layers=draft_gpu_layers,
-        threads=threads,
-        batch=batch,
-        ubatch=ubatch,
-        flash_attn=flash_attn,
-        context_shift=context_shift,
-    )
-    sampling = sampling_settings(
-        temp=temp,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repeat_penalty=repeat_penalty,
-        seed=seed,
-        grammar=None,
-    )
-    choice = parse_draft(draft)
     paths = user_paths()
     served = tuple(_served(name, choice, load, slots, output, paths) for name in models)
     budget = None
     if len(served) == 1:
         # One model gets what `auto` can make fit; several share what there is, as they are.
-        served = (replace(served[0], engine=_fitted(served[0], output, paths, force=force)),)
-    elif not force:
+        served = (replace(served[0], engine=_fitted(served[0], output, paths, force=engine.force)),)
+    elif not engine.force:
         budget = _budget(paths)
     settings = ServerSettings(
         models=served,
@@ -178,7 +129,7 @@ def command(
         slots=slots,
         idle_unload_s=None if idle_unload is None else _seconds(idle_unload),
         log_prompts=log_prompts,
-        sampling=sampling,
+        sampling=chosen,
         memory_budget=budget,
         limits=replace(Limits(), waiting=max_waiting, body_bytes=parse_size(max_body)),
     )
@@ -200,10 +151,8 @@ def command(
 
 
 def _served(
-    name: str, draft: DraftChoice, load: LoadOptions, slots: int, output: Output, paths: Paths
+    name: str, typed: EngineOptions, slots: int, output: Output, paths: Paths
 ) -> ServedModel:
-    from localspec.cli.run_models import prepare_models
-    from localspec.cli.run_settings import engine_settings
     from localspec.server.memory_plan import required_memory
     from localspec.server.settings import ServedModel
 
@@ -220,8 +169,7 @@ def _served(
         pair_draft_max=ready.draft_max,
         pair_p_min=ready.p_min,
     )
-    engine = replace(engine, n_slots=slots)
-    return ServedModel(model_id, engine, required=required_memory(engine))
+    return replace(model, engine=engine, required=required_memory(engine))
 
 
 def _fitted(model: ServedModel, output: Output, paths: Paths, *, force: bool) -> EngineSettings:

@@ -23,11 +23,12 @@ from localspec.memory.fit import (
     answer,
     at_ctx,
     estimator,
+    least_experts_on_cpu,
     max_ctx_that_fits,
     max_gpu_layers,
 )
 from localspec.memory.plan import Plan
-from localspec.memory.request import LoadOptions, ModelLoad, make_loads
+from localspec.memory.request import LoadOptions, ModelLoad, check_shares, make_loads
 from localspec.units import format_bytes
 
 _LEAST_CTX = 2048
@@ -55,6 +56,7 @@ def settings_that_fit(
     target = read_header(settings.target.path)
     refuse_unrunnable(target)
     draft = read_header(settings.draft.path) if settings.draft is not None else None
+    check_shares(settings.target.tensor_split, len(machine.gpus))
     options = LoadOptions(
         n_ctx=settings.n_ctx or None,
         n_seq=settings.n_slots,
@@ -66,6 +68,8 @@ def settings_that_fit(
         n_ubatch=settings.n_ubatch,
         flash_attn=settings.flash_attn != "off",
         draft_max=settings.draft_max,
+        experts_on_cpu=settings.target.experts_on_cpu,
+        tensor_split=settings.target.tensor_split,
     )
     try:
         loads = make_loads(target, draft, options)
@@ -143,9 +147,18 @@ def _shrunk(
         tried.append(_LEAST_CTX)
     for n_ctx in tried:
         at = at_ctx(loads, n_ctx * settings.n_slots) if n_ctx else loads
+        also = f" with a context of {n_ctx} tokens" if n_ctx != settings.n_ctx else ""
+        experts = least_experts_on_cpu(at, planner)
+        if experts:
+            # Of all weights, experts lose least outside the card: each token uses only a few.
+            notice = Notice(
+                f"the experts of {experts} of {whole - 1} layers stay in host memory{also}",
+                f"the card has no room for them: localspec fit {settings.model_id}",
+            )
+            target = replace(settings.target, experts_on_cpu=experts)
+            return Guarded(replace(settings, target=target, n_ctx=n_ctx), (notice,))
         layers = max_gpu_layers(at, planner)
         if layers:
-            also = f" with a context of {n_ctx} tokens" if n_ctx != settings.n_ctx else ""
             notice = Notice(
                 f"only {layers} of {whole} layers fit on the GPU{also}",
                 f"the others run on the CPU, slowly: localspec fit {settings.model_id}",

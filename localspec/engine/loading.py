@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 from localspec.engine.settings import EngineSettings, ModelSettings
 from localspec.engine.threads import default_threads
-from localspec.errors import BadModelFile, Cancelled, UsageError
+from localspec.errors import BadModelFile, Cancelled
 from localspec.events import LoadProgress
 from localspec.ggufmeta.compatibility import require_pair
 from localspec.ggufmeta.runnable import ModelInfo, check_runnable
 from localspec.llama.cancel import CancelFlag
-from localspec.llama.context import FLASH_ATTENTION, KV_TYPES, Context, ContextOptions
+from localspec.llama.context import Context, ContextOptions
 from localspec.llama.log import NativeLog
-from localspec.llama.model import ALL_LAYERS, LoadOptions, Model
+from localspec.llama.model import LoadOptions, Model
 
-LEAST_CTX = 256
-"""llama.cpp rounds every context up to a multiple of this (llama-context.cpp)."""
 DEFAULT_CTX = 8192
 """Tokens of context when nobody asks for another number and the model allows as many."""
 MAX_ROLLBACK_ROWS = 8
@@ -35,45 +33,6 @@ class Loaded:
     def close(self) -> None:
         self.context.close()
         self.model.close()
-
-
-def check_settings(settings: EngineSettings) -> None:
-    """Raises UsageError that names the first setting out of range."""
-    for option, kv_type in (
-        ("--kv-type", settings.target.kv_type),
-        ("--draft-kv-type", settings.draft.kv_type if settings.draft else "f16"),
-    ):
-        if kv_type not in KV_TYPES:
-            raise UsageError(
-                f"{option} {kv_type!r} is not a type of KV cache",
-                hint=f"one of {', '.join(KV_TYPES)}",
-            )
-    if settings.flash_attn not in FLASH_ATTENTION:
-        raise UsageError(
-            f"--flash-attn {settings.flash_attn!r} is not known", hint="on, off or auto"
-        )
-    for option, value, low, high in (
-        ("--ctx", settings.n_ctx, 0, 2**31 - 1),
-        ("--batch", settings.n_batch, 1, 2**16),
-        ("--ubatch", settings.n_ubatch, 1, 2**16),
-        ("--threads", settings.n_threads, 0, 1024),
-        ("--slots", settings.n_slots, 1, 64),
-        ("--draft-max", settings.draft_max, 1, 256),
-        ("--draft-min", settings.draft_min, 0, 256),
-    ):
-        if not low <= value <= high:
-            raise UsageError(f"{option} {value} is out of range", hint=f"from {low} to {high}")
-    if 0 < settings.n_ctx < LEAST_CTX:
-        raise UsageError(
-            f"--ctx {settings.n_ctx} is too small", hint=f"llama.cpp's least is {LEAST_CTX}"
-        )
-    if settings.draft_min > settings.draft_max:
-        raise UsageError(
-            f"--draft-min {settings.draft_min} is more than --draft-max {settings.draft_max}",
-            hint="no draft could ever be long enough",
-        )
-    if not 0.0 <= settings.p_min <= 1.0:
-        raise UsageError(f"--p-min {settings.p_min} is out of range", hint="from 0.0 to 1.0")
 
 
 def load_target(
@@ -135,6 +94,7 @@ def _load_model(
     cancel: CancelFlag,
     on_event: Callable[[LoadProgress], None],
 ) -> Model:
+    """Any model, whatever it is good for. Raises BadModelFile, Cancelled."""
     reported = -1.0
 
     def progress(fraction: float) -> bool:
@@ -144,8 +104,12 @@ def _load_model(
             on_event(LoadProgress(role, fraction))
         return not cancel.is_set
 
-    layers = ALL_LAYERS if settings.gpu_layers is None else settings.gpu_layers
-    model = Model(settings.path, LoadOptions(n_gpu_layers=layers), log, progress)
+    options = LoadOptions(
+        gpu_layers=settings.gpu_layers,
+        tensor_split=settings.tensor_split,
+        experts_on_cpu=settings.experts_on_cpu,
+    )
+    model = Model(settings.path, options, log, progress)
     if cancel.is_set:
         model.close()
         raise Cancelled("loading was cancelled")

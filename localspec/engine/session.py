@@ -11,12 +11,13 @@ from typing import Any
 from localspec.decoding.cost_curve import CostCurve
 from localspec.decoding.protocols import DraftModel
 from localspec.decoding.statistics import ZeroAcceptanceWatch
+from localspec.engine.bounds import check_settings
 from localspec.engine.cost_probe import probe_costs
 from localspec.engine.cost_store import cost_path, load_costs, save_costs
 from localspec.engine.drafting import Drafting
 from localspec.engine.generation import Generation
 from localspec.engine.guard import learn_from_load
-from localspec.engine.loading import Loaded, check_settings, load_draft, load_target
+from localspec.engine.loading import Loaded, load_draft, load_target
 from localspec.engine.prompt import PromptBuilder
 from localspec.engine.prompt_fit import fit_prompt
 from localspec.engine.questions import Question, answer

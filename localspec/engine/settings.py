@@ -20,6 +20,10 @@ class ModelSettings:
     """Layers on the GPU; None means all of them."""
     kv_type: str = "f16"
     """Type of K and V in the cache: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl."""
+    experts_on_cpu: int = 0
+    """Layers, from the first, whose experts stay in host memory."""
+    tensor_split: tuple[float, ...] = ()
+    """Shares of the layers by GPU; empty goes by free memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,18 @@ from llama_cpp import llama_cpp as lib
 
 from localspec.errors import BadModelFile, Cancelled
 from localspec.llama.log import NativeLog
+from localspec.llama.offload import set_offload
 from localspec.llama.vocabulary import Vocabulary
-
-ALL_LAYERS = -1
-"""`n_gpu_layers` for every layer (llama.h: a negative value means all)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    n_gpu_layers: int = ALL_LAYERS
+    gpu_layers: int | None = None
+    """Layers on GPUs, the output matrix counted as one more; None is all of them."""
+    tensor_split: tuple[float, ...] = ()
+    """Shares of the layers by GPU; empty goes by free memory."""
+    experts_on_cpu: int = 0
+    """Layers, from the first, whose experts stay in host memory."""
     use_mmap: bool = True
     no_alloc: bool = False
     """Read the header and plan memory, but allocate nothing (the probe)."""
@@ -52,7 +55,12 @@ class Model:
             return go_on
 
         params = lib.llama_model_default_params()
-        params.n_gpu_layers = options.n_gpu_layers
+        kept = set_offload(
+            params,
+            gpu_layers=options.gpu_layers,
+            tensor_split=options.tensor_split,
+            experts_on_cpu=options.experts_on_cpu,
+        )
         params.load_mode = (
             lib.LLAMA_LOAD_MODE_AUTO if options.use_mmap else lib.LLAMA_LOAD_MODE_NONE
         )
@@ -62,6 +70,7 @@ class Model:
         params.progress_callback = callback
         log.clear()
         self._handle: Any = lib.llama_model_load_from_file(str(path).encode(), params)
+        del kept
         if not self._handle:
             if cancelled:
                 raise Cancelled("loading was cancelled")

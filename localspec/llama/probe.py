@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-
 from llama_cpp import llama_cpp as lib
 
 from localspec.llama import library
 from localspec.llama.context import FLASH_ATTENTION, KV_TYPES
 from localspec.llama.log import NativeLog
-from localspec.llama.model import ALL_LAYERS
+from localspec.llama.offload import set_offload
 from localspec.memory.probe import ProbeLog, ProbeRequest
 
 _KEEP = 50_000
@@ -28,11 +26,14 @@ def run_probe(request: ProbeRequest) -> ProbeLog:
     params.no_alloc = True
     params.load_mtp = request.nextn
     params.load_mode = lib.LLAMA_LOAD_MODE_NONE
-    params.n_gpu_layers = ALL_LAYERS if request.gpu_layers is None else request.gpu_layers
-    if request.tensor_split:
-        shares = (ctypes.c_float * max(16, lib.llama_max_devices()))(*request.tensor_split)
-        params.tensor_split = ctypes.cast(shares, ctypes.POINTER(ctypes.c_float))
+    kept = set_offload(
+        params,
+        gpu_layers=request.gpu_layers,
+        tensor_split=request.tensor_split,
+        experts_on_cpu=request.experts_on_cpu,
+    )
     model = lib.llama_model_load_from_file(str(request.path).encode(), params)
+    del kept
     if not model:
         return ProbeLog(tuple(log.lines()), 0, False)
     size = int(lib.llama_model_size(model))

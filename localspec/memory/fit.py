@@ -105,6 +105,26 @@ def max_gpu_layers(loads: Sequence[ModelLoad], planner: Planner) -> int | None:
     return found if plan(found).fits else None
 
 
+def least_experts_on_cpu(loads: Sequence[ModelLoad], planner: Planner) -> int | None:
+    """Fewest layers, from the first, whose experts must stay in host memory for everything to fit.
+
+    0 when all of them may go to the GPUs; None without experts, or when it does not fit even so.
+    """
+    target = loads[0]
+    most = len(target.architecture.layers)
+    if not target.architecture.n_expert:
+        return None
+
+    def plan(layers: int) -> Plan:
+        return planner((replace(target, experts_on_cpu=layers), *loads[1:]))
+
+    def cards_have_room(on_gpu: int) -> bool:
+        return all(gpu.fits for gpu in plan(most - on_gpu).gpus)
+
+    found = most - _largest(most, cards_have_room)
+    return found if plan(found).fits else None
+
+
 def at_ctx(loads: Sequence[ModelLoad], n_ctx: int) -> tuple[ModelLoad, ...]:
     """The same loads with another context for all of them."""
     return tuple(load.with_ctx(n_ctx) for load in loads)
@@ -126,7 +146,9 @@ def suggest(
         if after.fits > asked.fits or freed > 0:
             found.append((price, Suggestion(change, text, after.required, freed, after.fits)))
 
-    for price, (change, text, changed) in enumerate(_changes(loads, asked, max_ctx, layers), 1):
+    for price, (change, text, changed) in enumerate(
+        _changes(loads, planner, asked, max_ctx, layers), 1
+    ):
         consider((price, 0), change, text, planner(changed))
     for index, (file, after) in enumerate(_smaller_that_help(loads, planner, smaller)):
         consider((5, index), file.name, "a smaller quantisation, at some loss of quality", after)
@@ -157,7 +179,11 @@ def _smaller_that_help(
 
 
 def _changes(
-    loads: Sequence[ModelLoad], asked: Plan, max_ctx: int, layers: int | None
+    loads: Sequence[ModelLoad],
+    planner: Planner,
+    asked: Plan,
+    max_ctx: int,
+    layers: int | None,
 ) -> list[tuple[str, str, tuple[ModelLoad, ...]]]:
     """Option, price in words, and the loads with it; cheapest price first."""
     target = loads[0]
@@ -188,6 +214,7 @@ def _changes(
         changes.append(
             ("--draft ngram", "no draft model: n-grams help on repetitive text only", (target,))
         )
+    changes += _fewer_experts(loads, asked, planner)
     whole = len(target.architecture.layers) + 1
     # Not 0: llama.cpp computes long passes on the card even then, which the estimate leaves out.
     if asked.gpus and layers and layers < min(whole, asked.placements[0].on_gpu):
@@ -195,6 +222,23 @@ def _changes(
         text = f"the other {whole - layers} layers on the CPU: slow"
         changes.append((f"--gpu-layers {layers}", text, fewer))
     return changes
+
+
+def _fewer_experts(
+    loads: Sequence[ModelLoad], asked: Plan, planner: Planner
+) -> list[tuple[str, str, tuple[ModelLoad, ...]]]:
+    """Experts in host memory: of as many layers as it takes to fit."""
+    if not asked.gpus or asked.fits:
+        return []
+    layers = least_experts_on_cpu(loads, planner)
+    if not layers or layers <= loads[0].experts_on_cpu:
+        return []
+    most = len(loads[0].architecture.layers)
+    change = "--cpu-moe" if layers == most else f"--n-cpu-moe {layers}"
+    text = (
+        f"the experts of {layers} of {most} layers on the CPU: slower, but less than layers there"
+    )
+    return [(change, text, (replace(loads[0], experts_on_cpu=layers), *loads[1:]))]
 
 
 def _smaller_kv(

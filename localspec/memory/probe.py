@@ -38,6 +38,7 @@ class ProbeRequest:
     gpu_layers: int | None
     rollback_rows: int
     tensor_split: tuple[float, ...] = ()
+    experts_on_cpu: int = 0
     nextn: bool = False
     """The second context of a model with next-token-prediction blocks."""
 
@@ -94,6 +95,7 @@ def request_for(load: ModelLoad, ghost: Path) -> ProbeRequest:
         gpu_layers=load.gpu_layers,
         rollback_rows=load.rows_of_state // load.n_seq - 1,
         tensor_split=load.tensor_split,
+        experts_on_cpu=load.experts_on_cpu,
     )
 
 

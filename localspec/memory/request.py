@@ -155,5 +155,16 @@ def make_loads(target: Header, draft: Header | None, options: LoadOptions) -> tu
     return tuple(loads)
 
 
+def check_shares(shares: tuple[float, ...], n_gpus: int) -> None:
+    """Raises UsageError for more shares than there are cards."""
+    if len(shares) > n_gpus:
+        cards = "no card" if n_gpus == 0 else f"{n_gpus} card{'s' if n_gpus > 1 else ''}"
+        text = ",".join(f"{share:g}" for share in shares)
+        raise UsageError(
+            f"--tensor-split {text} has {len(shares)} shares, the machine has {cards}",
+            hint="one share for each card, in their order: localspec doctor",
+        )
+
+
 def _padded(cells: int) -> int:
     return -(-cells // 256) * 256

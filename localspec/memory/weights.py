@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import ceil
 
@@ -9,6 +10,8 @@ from localspec.ggufmeta.header import TensorInfo
 from localspec.memory.placement import Placement
 from localspec.memory.request import ModelLoad
 
+_EXPERTS = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
+"""Tensors of experts, as llama.cpp names them (common.h LLM_FFN_EXPS_REGEX)."""
 _INPUT = frozenset({"token_embd", "token_types", "position_embd", "per_layer_token_embd"})
 """Looked up, not multiplied: they stay in host memory (llama-arch.cpp LLM_TENSOR_LAYER_INPUT)."""
 
@@ -38,7 +41,7 @@ def weights(load: ModelLoad, placement: Placement) -> Weights:
             continue
         device = _device(load, placement, tensor, layer)
         by_device[device] += nbytes
-        if "_exps" in tensor.name:
+        if is_expert(tensor):
             experts[device] += nbytes
         if (
             tensor.name == "token_embd.weight"
@@ -75,6 +78,11 @@ def layer_of(tensor: TensorInfo) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
+def is_expert(tensor: TensorInfo) -> bool:
+    """Whether a tensor holds experts, of which each token uses only a few."""
+    return _EXPERTS.search(tensor.name) is not None
+
+
 def _nbytes(load: ModelLoad, tensor: TensorInfo) -> int:
     return tensor.nbytes if load.weight_scale == 1.0 else ceil(tensor.nbytes * load.weight_scale)
 
@@ -85,6 +93,6 @@ def _device(load: ModelLoad, placement: Placement, tensor: TensorInfo, layer: in
         return placement.host if base in _INPUT else placement.output
     if layer >= len(placement.layers):
         return placement.output
-    if layer < load.experts_on_cpu and "_exps" in tensor.name:
+    if layer < load.experts_on_cpu and is_expert(tensor):
         return placement.host
     return placement.layers[layer]

@@ -9,11 +9,11 @@ import pytest
 
 from localspec.engine.guard import learn_from_load, settings_that_fit
 from localspec.engine.settings import EngineSettings, ModelSettings
-from localspec.errors import BadModelFile, DoesNotFit
+from localspec.errors import BadModelFile, DoesNotFit, UsageError
 from localspec.ggufmeta.header import read_header
 from localspec.memory.calibration import Calibration
 from localspec.memory.devices import CUDA_CONTEXT, Device, Machine, imagined_machine
-from localspec.memory.fit import at_ctx, estimator, max_gpu_layers
+from localspec.memory.fit import answer, at_ctx, estimator, max_gpu_layers
 from localspec.memory.request import LoadOptions, make_loads
 from tests.cli.conftest import Program
 from tests.support.fake_engine import FakeEngine
@@ -85,6 +85,30 @@ def test_layers_that_do_not_fit_stay_on_the_cpu(tmp_path: Path) -> None:
     assert settings.target.gpu_layers == max_gpu_layers(loads, estimator(machine))
     assert settings.target.gpu_layers
     assert "of 9 layers fit on the GPU" in told
+
+
+def test_experts_leave_the_card_before_layers_do(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path / "moe.gguf", "moe", n_layer=8, n_ctx_train=2048)
+    loads = make_loads(read_header(path), None, LoadOptions(n_ctx=2048))
+    full = estimator(imagined_machine(vram=[1024 * MIB]))(loads).gpus[0].required
+    without = [replace(loads[0], experts_on_cpu=8)]
+    least = estimator(imagined_machine(vram=[1024 * MIB]))(without).gpus[0].required
+    machine = imagined_machine(vram=[CUDA_CONTEXT + (full + least) // 2])
+    settings, told = guard(EngineSettings(ModelSettings(path), "m", n_ctx=2048), machine)
+    kept = settings.target.experts_on_cpu
+    assert settings.target.gpu_layers is None
+    assert 0 < kept < 8
+    assert f"the experts of {kept} of 8 layers stay in host memory" in told
+    assert estimator(machine)([replace(loads[0], experts_on_cpu=kept)]).fits
+    assert not estimator(machine)([replace(loads[0], experts_on_cpu=kept - 1)]).fits
+    asked = answer(loads, estimator(machine))
+    assert f"--n-cpu-moe {kept}" in [change.change for change in asked.suggestions if change.fits]
+
+
+def test_more_shares_than_cards_are_refused(long_model: Path) -> None:
+    settings = EngineSettings(ModelSettings(long_model, tensor_split=(2.0, 1.0)), "m")
+    with pytest.raises(UsageError, match="--tensor-split 2,1 has 2 shares, the machine has 1 card"):
+        guard(settings, imagined_machine(vram=[1024 * MIB]))
 
 
 def test_layers_leave_the_card_at_the_least_context_where_neither_alone_is_enough(

@@ -200,7 +200,7 @@ def test_notices_of_the_engine_are_warnings(
         (["--temp", "-1"], "--temp -1.0 is out of range"),
         (["--top-p", "1.5"], "--top-p 1.5 is out of range"),
         (["--sampler", "dry=1"], "--sampler 'dry=1' is not known"),
-        (["--sampler", "mirostat=x"], "--sampler 'mirostat=x': 'x' is not a number"),
+        (["--sampler", "mirostat=x"], "--sampler 'mirostat=x': 'x' is not a whole number"),
         (["--grammar", "nowhere.gbnf"], "--grammar nowhere.gbnf: No such file or directory"),
         (["--lookup-static", "nowhere.bin"], "--lookup-static nowhere.bin: no such file"),
         (["--max-tokens", "some"], "--max-tokens some: it must be a valid integer"),

@@ -111,7 +111,7 @@ def test_real_load_takes_what_was_planned(family: str, tmp_path: Path) -> None:
     path = write_tiny(tmp_path / "a.gguf", family)
     (load,) = make_loads(read_header(path), None, LoadOptions(n_ctx=512, draft_max=4))
     log = NativeLog(keep=20_000)
-    model = Model(path, ModelOptions(n_gpu_layers=0), log)
+    model = Model(path, ModelOptions(gpu_layers=0), log)
     assert model.size == load.header.tensor_bytes
     context = Context(
         model,

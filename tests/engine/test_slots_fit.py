@@ -31,7 +31,7 @@ def test_every_slot_has_the_whole_context_and_the_plan_counts_it(
     path = write_tiny(tmp_path / "a.gguf", family)
     (load,) = make_loads(read_header(path), None, LoadOptions(n_ctx=512, n_seq=4, draft_max=4))
     log = NativeLog(keep=20_000)
-    model = Model(path, ModelOptions(n_gpu_layers=0), log)
+    model = Model(path, ModelOptions(gpu_layers=0), log)
     context = Context(
         model,
         ContextOptions(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from localspec.cli.app import run_program
-from localspec.cli.fit_checks import LEAST_CTX, check_draft, check_options
-from localspec.engine import loading
+from localspec.cli.fit_checks import check_draft, check_options
+from localspec.engine.bounds import LEAST_CTX, check_settings
 from localspec.engine.settings import EngineSettings, ModelSettings
 from localspec.errors import UsageError
 from localspec.memory.request import LoadOptions
@@ -44,7 +44,7 @@ def test_bounds_and_words_are_those_of_the_engine(wrong: dict[str, int | str]) -
     values = dict(wrong)
     target = ModelSettings(Path("a.gguf"), kv_type=str(values.pop("kv_type", "f16")))
     with pytest.raises(UsageError) as there:
-        loading.check_settings(EngineSettings(target, **values))  # type: ignore[arg-type]
+        check_settings(EngineSettings(target, **values))  # type: ignore[arg-type]
     assert (here.value.message, here.value.hint) == (there.value.message, there.value.hint)
 
 
@@ -61,7 +61,8 @@ def test_what_the_engine_takes_at_its_bounds_is_taken() -> None:
         (["--ubatch", "0"], "--ubatch 0"),
         (["--batch", "0"], "--batch 0"),
         (["--draft-max", "0"], "--draft-max 0"),
-        (["--cpu-moe", "-1"], "--cpu-moe -1"),
+        (["--n-cpu-moe", "-1"], "--n-cpu-moe -1"),
+        (["--n-cpu-moe", "2", "--cpu-moe"], "exclude each other"),
         (["--tensor-split", "nan"], "--tensor-split"),
         (["--tensor-split", "inf,1"], "--tensor-split"),
         (["--tensor-split", "1,1,1"], "3 shares"),
