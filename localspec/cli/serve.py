@@ -14,7 +14,8 @@ import typer
 
 from localspec.cli.engine_options import ChatEngineOptions, EngineOptions, settings_for
 from localspec.cli.output import Output
-from localspec.errors import UsageError
+from localspec.cli.sampling_options import SamplingOptions, sampling_settings
+from localspec.errors import BadModelFile, UsageError
 from localspec.events import LoadProgress, Notice
 
 if TYPE_CHECKING:
@@ -62,6 +63,22 @@ LogPrompts = Annotated[
     bool,
     typer.Option("--log-prompts", help="Write prompts into the log.", rich_help_panel=SERVER),
 ]
+Embeddings = Annotated[
+    bool,
+    typer.Option(
+        "--embeddings",
+        help="Answer /v1/embeddings instead of generating; models made for it always do.",
+        rich_help_panel=SERVER,
+    ),
+]
+Pooling = Annotated[
+    str,
+    typer.Option(
+        metavar="TYPE",
+        help="How the vectors of a text's tokens become one: mean, cls, last, or as the file says.",
+        rich_help_panel=SERVER,
+    ),
+]
 ApiKeyFile = Annotated[
     Path | None,
     typer.Option(
@@ -102,6 +119,8 @@ def command(
     max_waiting: MaxWaiting = 256,
     max_body: MaxBody = "8MiB",
     log_prompts: LogPrompts = False,
+    embeddings: Embeddings = False,
+    pooling: Pooling = "auto",
     api_key_file: ApiKeyFile = None,
     allowed_host: AllowedHost = None,
     cors_origin: CorsOrigin = None,
@@ -112,7 +131,9 @@ def command(
     from localspec.units import parse_size
 
     paths = user_paths()
-    served = tuple(_served(name, choice, load, slots, output, paths) for name in models)
+    chosen = sampling_settings(sampling)
+    served = tuple(_served(name, engine, slots, output, paths) for name in models)
+    served = tuple(_for_embeddings(model, pooling, wanted=embeddings) for model in served)
     budget = None
     if len(served) == 1:
         # One model gets what `auto` can make fit; several share what there is, as they are.
@@ -156,18 +177,27 @@ def _served(
     from localspec.server.memory_plan import required_memory
     from localspec.server.settings import ServedModel
 
-    ready = prepare_models(name, draft, output, paths)
-    # A path says more about this machine than clients need to know.
-    model_id = ready.target.stem if ready.id == str(ready.target) or "\\" in ready.id else ready.id
-    engine = engine_settings(
-        model_id,
-        ready.target,
-        ready.draft,
-        draft.method,
-        load,
-        paths,
-        pair_draft_max=ready.draft_max,
-        pair_p_min=ready.p_min,
+    settings = settings_for(name, typed, output, paths)
+    path, model_id = settings.target.path, settings.model_id
+    if model_id == str(path) or "\\" in model_id:
+        # A path says more about this machine than clients need to know.
+        model_id = path.stem
+    settings = replace(settings, model_id=model_id, n_slots=slots)
+    return ServedModel(model_id, settings, required=required_memory(settings))
+
+
+def _for_embeddings(model: ServedModel, pooling: str, *, wanted: bool) -> ServedModel:
+    """`model`, set up for embeddings if that is wanted or what it was made for."""
+    from localspec.ggufmeta.header import read_header
+    from localspec.ggufmeta.runnable import is_made_for_embeddings
+    from localspec.server.memory_plan import required_memory
+
+    with contextlib.suppress(BadModelFile):  # loading tells what is wrong with the file
+        wanted = wanted or is_made_for_embeddings(read_header(model.engine.target.path))
+    if not wanted:
+        return model
+    engine = replace(
+        model.engine, embeddings=True, pooling=pooling, draft=None, method="none", n_slots=1
     )
     return replace(model, engine=engine, required=required_memory(engine))
 

@@ -16,6 +16,7 @@ from localspec.engine.messages import (
     Cancel,
     Close,
     Done,
+    Embed,
     Explain,
     Failed,
     Generate,
@@ -25,7 +26,7 @@ from localspec.engine.messages import (
     Said,
 )
 from localspec.engine.questions import Question, TokensOf
-from localspec.engine.settings import EngineSettings, GenerateRequest
+from localspec.engine.settings import Embeddings, EmbedRequest, EngineSettings, GenerateRequest
 from localspec.engine.worker import main
 from localspec.errors import EngineCrashed, EngineError, LocalspecError
 from localspec.events import Answer, LoadProgress, Notice, PromptProgress, RoundDone, TextDelta
@@ -109,6 +110,12 @@ class EngineClient:
                     await self._drain(replies)
                 self._waiting.pop(request_id, None)
 
+    async def embed(self, request: EmbedRequest) -> Embeddings:
+        """Vectors of texts, of an engine loaded for embeddings. Cancelling the task that awaits
+        this stops the passes. Raises UsageError, PromptTooLong, EngineError, EngineCrashed."""
+        found: Embeddings = await self._ask(lambda request_id: Embed(request_id, request))
+        return found
+
     async def cancel(self) -> None:
         """Stop the running answers; they then end with finish_reason `cancelled`."""
         for request_id in tuple(self._running):
@@ -163,6 +170,10 @@ class EngineClient:
             while isinstance(reply := await replies.get(), Said):
                 pass
             return _result(reply)
+        except asyncio.CancelledError:
+            if not self._closed:
+                self._send_if_alive(Cancel(request_id))
+            raise
         finally:
             self._waiting.pop(request_id, None)
 

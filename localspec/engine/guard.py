@@ -54,7 +54,7 @@ def settings_that_fit(
     UsageError.
     """
     target = read_header(settings.target.path)
-    refuse_unrunnable(target)
+    refuse_unrunnable(target, embeds=settings.embeddings)
     draft = read_header(settings.draft.path) if settings.draft is not None else None
     check_shares(settings.target.tensor_split, len(machine.gpus))
     options = LoadOptions(

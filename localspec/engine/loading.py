@@ -87,7 +87,7 @@ def load_draft(
     return Loaded(info, model, context)
 
 
-def _load_model(
+def load_weights(
     settings: ModelSettings,
     role: str,
     log: NativeLog,
@@ -113,6 +113,17 @@ def _load_model(
     if cancel.is_set:
         model.close()
         raise Cancelled("loading was cancelled")
+    return model
+
+
+def _load_model(
+    settings: ModelSettings,
+    role: str,
+    log: NativeLog,
+    cancel: CancelFlag,
+    on_event: Callable[[LoadProgress], None],
+) -> Model:
+    model = load_weights(settings, role, log, cancel, on_event)
     if model.has_encoder or not model.has_decoder or model.is_diffusion:
         model.close()
         raise BadModelFile(

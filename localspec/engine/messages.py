@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localspec.engine.questions import Question
-from localspec.engine.settings import GenerateRequest
+from localspec.engine.settings import EmbedRequest, GenerateRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,12 @@ class NextLogits:
 
 
 @dataclass(frozen=True, slots=True)
+class Embed:
+    id: int
+    request: EmbedRequest
+
+
+@dataclass(frozen=True, slots=True)
 class Explain:
     id: int
 
@@ -50,7 +56,7 @@ class Close:
     """Save what is to be saved, and end."""
 
 
-Request = Generate | Ask | NextLogits | Explain | Cancel | Close
+Request = Generate | Embed | Ask | NextLogits | Explain | Cancel | Close
 
 LOADING = 0
 """The id of everything that is said before the first request."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
 from localspec.decoding.cost_curve import CostCurve
 from localspec.decoding.protocols import DraftModel
@@ -23,7 +23,7 @@ from localspec.engine.prompt_fit import fit_prompt
 from localspec.engine.questions import Question, answer
 from localspec.engine.scheduler import Scheduler
 from localspec.engine.sequence import DraftSequence
-from localspec.engine.settings import EngineSettings, GenerateRequest
+from localspec.engine.settings import EmbedRequest, EngineSettings, GenerateRequest
 from localspec.engine.slot_policy import SlotPolicy
 from localspec.engine.thinking import MARKER_TOKENS
 from localspec.engine.threads import default_threads
@@ -228,6 +228,10 @@ class Session:
 
     def ask(self, question: Question) -> Any:
         return answer(question, self._target.model.vocabulary, self._builder)
+
+    def embed(self, request: EmbedRequest) -> NoReturn:
+        """Raises UsageError: see EmbeddingSession."""
+        raise UsageError("the model was loaded for generating: it gives no embeddings")
 
     def explain(self) -> dict[str, Any]:
         return self._drafting.explain()

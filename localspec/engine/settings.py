@@ -63,6 +63,11 @@ class EngineSettings:
     """Bytes planned on each GPU, by its name; to be held against what the load really takes."""
     calibration: Path | None = None
     """Where that difference is remembered; None remembers nothing."""
+    embeddings: bool = False
+    """Turn texts into vectors instead of generating."""
+    pooling: str = "auto"
+    """How the vectors of a text's tokens become one: `mean`, `cls`, `last`, or what the model file
+    says."""
     cost_folder: Path | None = None
     """Where measured cost curves are kept, one per model file, device, threads and build."""
 
@@ -119,3 +124,25 @@ class GenerateRequest:
     """Tell the chance of every token, and of so many of the most probable; None tells nothing."""
     ignore_end: bool = False
     """Go on past end tokens: for measuring."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedRequest:
+    """Texts to be turned into vectors."""
+
+    texts: tuple[str | tuple[int, ...], ...]
+    """Each as text, to which the model's special tokens are added, or as token ids."""
+    dimensions: int | None = None
+    """Keep so many of each vector's first components; None keeps all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """Vectors of length one, in the order of the texts."""
+
+    vectors: tuple[bytes, ...]
+    """Of each text: float32, in this machine's byte order."""
+    n_embd: int
+    """Components of each vector."""
+    tokens: tuple[int, ...]
+    """Tokens of each text, special ones included."""

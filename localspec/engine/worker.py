@@ -17,6 +17,7 @@ from localspec.engine.messages import (
     Cancel,
     Close,
     Done,
+    Embed,
     Explain,
     Failed,
     Generate,
@@ -29,7 +30,10 @@ from localspec.engine.settings import EngineSettings
 from localspec.errors import Cancelled, EngineError, LocalspecError
 
 if TYPE_CHECKING:
+    from localspec.engine.embedding_session import EmbeddingSession
     from localspec.engine.session import Session
+
+    AnySession = Session | EmbeddingSession
 
 
 def main(connection: Connection[Any, Any], settings: EngineSettings) -> None:
@@ -60,11 +64,9 @@ class _Worker:
 
     def run(self, settings: EngineSettings) -> None:
         threading.Thread(target=self._listen, name="listener", daemon=True).start()
-        from localspec.engine.session import Session
-
         try:
             self._start_library()
-            session = Session(settings, self._log, self._cancel, self._teller(LOADING))
+            session = _open(settings)(settings, self._log, self._cancel, self._teller(LOADING))
         except Exception as error:  # noqa: BLE001 - told to the parent, whatever it is
             self._send(Failed(LOADING, _as_data(error)))
             return
@@ -77,7 +79,7 @@ class _Worker:
         finally:
             session.close()
 
-    def _serve_all(self, session: Session) -> None:
+    def _serve_all(self, session: AnySession) -> None:
         """Requests between passes, passes while there are answers to go on with."""
         ids: dict[Any, int] = {}
         while True:
@@ -120,13 +122,13 @@ class _Worker:
             elif not isinstance(request, Cancel):
                 self._waiting.append(request)
 
-    def _can_serve(self, session: Session, request: Request) -> bool:
+    def _can_serve(self, session: AnySession, request: Request) -> bool:
         if isinstance(request, Generate):
             return session.has_free_slot
         # It replaces what memory holds, so no answer may be running.
         return session.is_idle or not isinstance(request, NextLogits)
 
-    def _begin(self, session: Session, request: Generate, ids: dict[Any, int]) -> None:
+    def _begin(self, session: AnySession, request: Generate, ids: dict[Any, int]) -> None:
         with self._lock:
             self._running.add(request.id)
             # The flag stops passes; it was meant for an answer that ran alone. That answer still
@@ -145,18 +147,20 @@ class _Worker:
         else:
             ids[running] = request.id
 
-    def _answer(self, session: Session, request: Request) -> None:
+    def _answer(self, session: AnySession, request: Request) -> None:
         """A question that needs no passes, or passes of its own."""
-        assert isinstance(request, Ask | NextLogits | Explain)
+        assert isinstance(request, Ask | Embed | NextLogits | Explain)
         try:
             if request.id in self._cancelled:
                 raise Cancelled("the request was cancelled before it began")
             result: Any
             if isinstance(request, Ask):
                 result = session.ask(request.question)
+            elif isinstance(request, Embed):
+                self._may_be_stopped(request.id)
+                result = session.embed(request.request)
             elif isinstance(request, NextLogits):
-                with self._lock:
-                    self._running.add(request.id)
+                self._may_be_stopped(request.id)
                 result = session.next_logits(
                     request.request, request.continuation, request.candidates
                 )
@@ -166,6 +170,11 @@ class _Worker:
         except Exception as error:  # noqa: BLE001 - told to the parent, whatever it is
             reply = Failed(request.id, _as_data(error))
         self._finish(reply)
+
+    def _may_be_stopped(self, request_id: int) -> None:
+        """From here on cancelling the request stops its passes."""
+        with self._lock:
+            self._running.add(request_id)
 
     def _finish(self, reply: Reply) -> None:
         with self._lock:
@@ -212,6 +221,16 @@ class _Worker:
             self._connection.send(reply)
         except (BrokenPipeError, OSError):
             self._cancel.set()
+
+
+def _open(settings: EngineSettings) -> type[AnySession]:
+    if settings.embeddings:
+        from localspec.engine.embedding_session import EmbeddingSession
+
+        return EmbeddingSession
+    from localspec.engine.session import Session
+
+    return Session
 
 
 def _as_data(error: Exception) -> dict[str, Any]:

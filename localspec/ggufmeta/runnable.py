@@ -12,6 +12,8 @@ from localspec.ggufmeta.known import EMBEDDERS, GENERATORS, HEADS, OTHERS
 MAX_LAYERS = 512
 MAX_EXPERTS = 1024
 """llama.cpp aborts the process beyond these (llama-hparams.h)."""
+_POOLING_RANK = 4
+"""llama.h: LLAMA_POOLING_TYPE_RANK"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,24 @@ def inspect_model(path: Path) -> ModelInfo:
     return describe(path, read_header(path))
 
 
-def check_runnable(path: Path) -> ModelInfo:
-    """As `inspect_model`, and refuses what cannot generate text. Raises BadModelFile."""
+def check_runnable(path: Path, *, embeds: bool = False) -> ModelInfo:
+    """As `inspect_model`, and refuses what cannot generate text; with `embeds`, what cannot turn
+    text into vectors. Raises BadModelFile."""
     info = inspect_model(path)
-    refuse_unrunnable(info.header)
+    refuse_unrunnable(info.header, embeds=embeds)
     return info
+
+
+def is_made_for_embeddings(header: Header) -> bool:
+    """Whether vectors are what the model is for: by its architecture, or by a rule of its own for
+    making one vector out of those of all tokens."""
+    pooling = header.whole("pooling_type")
+    return header.architecture in EMBEDDERS or (pooling is not None and pooling > 0)
+
+
+def is_ranker(header: Header) -> bool:
+    """Whether the model gives a score to a pair of texts instead of a vector to each."""
+    return header.whole("pooling_type") == _POOLING_RANK
 
 
 def describe(path: Path, header: Header) -> ModelInfo:
@@ -68,8 +83,9 @@ def describe(path: Path, header: Header) -> ModelInfo:
     )
 
 
-def refuse_unrunnable(header: Header) -> None:
-    """Raises BadModelFile for a header of something that does not generate text."""
+def refuse_unrunnable(header: Header, *, embeds: bool = False) -> None:
+    """Raises BadModelFile for a header of something that does not generate text; with `embeds`, of
+    something that gives no vectors."""
     name, arch = header.name, header.architecture
     kind = header.metadata.get("general.type", "model")
     if kind in ("adapter", "imatrix", "mmproj"):
@@ -79,7 +95,13 @@ def refuse_unrunnable(header: Header) -> None:
         raise BadModelFile(f"{name} is {what}, not a model", hint="name the model it belongs to")
     if not arch:
         raise BadModelFile(f"{name} does not say which architecture it has")
-    if arch in OTHERS or arch in EMBEDDERS:
+    if embeds and is_ranker(header):
+        raise BadModelFile(
+            f"{name} scores pairs of texts: it gives no embeddings",
+            hint="choose an embedding model",
+            architecture=arch,
+        )
+    if arch in OTHERS or (arch in EMBEDDERS and not embeds):
         what = OTHERS.get(arch, "an embedding model")
         raise BadModelFile(
             f"{name} is {what} ({arch}): it does not generate text",
@@ -92,7 +114,7 @@ def refuse_unrunnable(header: Header) -> None:
             hint="name the model it was trained for",
             architecture=arch,
         )
-    if arch not in GENERATORS:
+    if arch not in GENERATORS and arch not in EMBEDDERS:
         raise BadModelFile(
             f"{name} has the architecture {arch!r}, which this llama.cpp does not know",
             hint="a newer localspec may know it",

@@ -41,7 +41,12 @@ async def openapi(request: Request, service: Service) -> Response:
 def _model(place: Place) -> dict[str, Any]:
     engine = place.model.engine
     facts = place.engine.facts if place.engine is not None else {}
-    shown = ("n_ctx", "n_ctx_train", "n_vocab", "description")
+    shown = ("n_ctx", "n_ctx_train", "n_vocab", "description", "n_embd", "pooling")
+    drafting = {
+        "draft": engine.method,
+        "draft_model": engine.draft is not None,
+        "draft_max": engine.draft_max,
+    }
     return {
         "id": place.model.id,
         "object": "model",
@@ -50,8 +55,7 @@ def _model(place: Place) -> dict[str, Any]:
         "loaded": place.engine is not None,
         "meta": {
             **{name: facts[name] for name in shown if name in facts},
-            "draft": engine.method,
-            "draft_model": engine.draft is not None,
-            "draft_max": engine.draft_max,
+            "embeddings": engine.embeddings,
+            **({} if engine.embeddings else drafting),
         },
     }

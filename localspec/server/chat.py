@@ -28,7 +28,7 @@ from localspec.server.tools.calls import ToolCall
 async def chat_completions(request: Request, service: Service) -> Response:
     """Raises ApiError, ClientGone."""
     body = await read_body(request, ChatBody, service.settings.limits)
-    place = service.models.find(body.model)
+    place = service.generator(body.model)
     plan = plan_chat(body, place, service)
     running = service.run(place, plan.requests, client_of(request, body))
     head = {

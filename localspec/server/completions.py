@@ -32,12 +32,13 @@ from localspec.server.service import Service, client_of, started, while_connecte
 from localspec.server.sse import DONE, error_line, event_stream, line
 
 _MOST_PROMPTS = 64
+"""Each is an answer, if not several."""
 
 
 async def completions(request: Request, service: Service) -> Response:
     """Raises ApiError, ClientGone."""
     body = await read_body(request, CompletionBody, service.settings.limits)
-    place = service.models.find(body.model)
+    place = service.generator(body.model)
     prompts = prompts_of(body.prompt, "prompt")
     requests: list[GenerateRequest] = []
     for prompt in prompts:
@@ -81,8 +82,9 @@ async def completions(request: Request, service: Service) -> Response:
     return JSONResponse(content, headers=speed_header(answers))
 
 
-def prompts_of(given: Prompt, param: str) -> list[str | tuple[int, ...]]:
-    """Each prompt as text or as token ids. Raises ApiError 400 for an empty one."""
+def prompts_of(given: Prompt, param: str, most: int = _MOST_PROMPTS) -> list[str | tuple[int, ...]]:
+    """Each prompt as text or as token ids. Raises ApiError 400 for an empty one, and for more than
+    `most`."""
     prompts: list[str | tuple[int, ...]]
     if isinstance(given, str):
         prompts = [given]
@@ -92,8 +94,8 @@ def prompts_of(given: Prompt, param: str) -> list[str | tuple[int, ...]]:
         prompts = [p if isinstance(p, str) else tuple(p) for p in given if not isinstance(p, int)]
     if not prompts or not all(prompts):
         raise invalid(f"{param}: there is nothing in it", param, "invalid_value")
-    if len(prompts) > _MOST_PROMPTS:
-        raise invalid(f"{param}: more than {_MOST_PROMPTS} at once", param, "invalid_value")
+    if len(prompts) > most:
+        raise invalid(f"{param}: more than {most} at once", param, "invalid_value")
     for prompt in prompts:
         if not isinstance(prompt, str) and not all(0 <= token < 2**31 for token in prompt):
             raise invalid(f"{param}: a number that is no token", param, "invalid_value")

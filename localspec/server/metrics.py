@@ -57,6 +57,10 @@ class Metrics:
         self._prompt.setdefault(model, Histogram()).add(answer.timings.prompt_s)
         self._decode.setdefault(model, Histogram()).add(answer.timings.decode_s)
 
+    def embedded(self, model: str, tokens: int) -> None:
+        """Texts of so many tokens were turned into vectors."""
+        self._tokens[model, "prompt"] += tokens
+
     def ended(self, model: str, outcome: str) -> None:
         """outcome: the answer's finish reason, `cancelled`, or the status of its error."""
         self._answers[model, outcome] += 1

@@ -23,7 +23,7 @@ from localspec.server.sse import event_stream, line
 async def responses(request: Request, service: Service) -> Response:
     """Raises ApiError, ClientGone."""
     body = await read_body(request, ResponsesBody, service.settings.limits)
-    place = service.models.find(body.model)
+    place = service.generator(body.model)
     plan = plan_chat(as_chat(body), place, service)
     running = service.run(place, plan.requests, client_of(request, body))
     writer = ResponseWriter(_settings(body, place.model.id))

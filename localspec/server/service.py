@@ -12,7 +12,7 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from localspec.engine.settings import GenerateRequest
-from localspec.server.bodies import SamplingBody
+from localspec.server.bodies import EmbeddingBody, SamplingBody
 from localspec.server.failures import invalid
 from localspec.server.metrics import Metrics
 from localspec.server.models import Models, Place
@@ -28,6 +28,30 @@ class Service:
     settings: ServerSettings
     models: Models
     metrics: Metrics
+
+    def generator(self, name: str | None) -> Place:
+        """The model that `name` means. Raises ApiError 404, and 400 for one that does not
+        generate."""
+        place = self.models.find(name)
+        if place.model.engine.embeddings:
+            raise invalid(
+                f"model: {place.model.id} is served for embeddings and does not generate text",
+                "model",
+                "no_generation",
+            )
+        return place
+
+    def embedder(self, name: str | None) -> Place:
+        """The model that `name` means. Raises ApiError 404, and 400 for one that generates."""
+        place = self.models.find(name)
+        if not place.model.engine.embeddings:
+            raise invalid(
+                f"model: {place.model.id} is served for generating; an embedding model gives "
+                "embeddings, or one that is served with --embeddings",
+                "model",
+                "no_embeddings",
+            )
+        return place
 
     def run(self, place: Place, requests: Sequence[GenerateRequest], client: str) -> Running:
         """Raises ApiError when more answers are asked for than the server gives."""
@@ -77,7 +101,7 @@ async def started(request: Request, running: Running) -> AsyncIterator[Told]:
     return _chained(first, events)
 
 
-def client_of(request: Request, body: SamplingBody) -> str:
+def client_of(request: Request, body: SamplingBody | EmbeddingBody) -> str:
     """Who is asking, for taking turns: the user it names, its key, or its address."""
     if body.user:
         return f"user:{body.user[:256]}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from localspec.server.bodies import REFUSED, ChatBody, CompletionBody
+from localspec.server.bodies import REFUSED, ChatBody, CompletionBody, EmbeddingBody
 from localspec.server.responses_bodies import ResponsesBody
 
 TABLE = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
@@ -15,7 +15,11 @@ TABLE = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="u
 @pytest.mark.parametrize(
     "name",
     sorted(
-        {name for body in (ChatBody, CompletionBody, ResponsesBody) for name in body.model_fields}
+        {
+            name
+            for body in (ChatBody, CompletionBody, ResponsesBody, EmbeddingBody)
+            for name in body.model_fields
+        }
         | set(REFUSED)
     ),
 )

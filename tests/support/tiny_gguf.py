@@ -66,12 +66,14 @@ def write_tiny(
     scale: float = 1.0,
     noise: float = 0.0,
     add_bos: bool = False,
+    pooling: int | None = None,
 ) -> Path:
     """A random model of `family` at `path`.
 
     scale: factor on the logits; larger is more certain.
     noise: share of other random weights mixed in, so that the file drafts for the one of the same
     seed: about 0.75 of its tokens agree at 0.02, half at 0.05, a tenth at 0.2, all at 0.
+    pooling: llama.h's number of a pooling type, which makes it a model for embeddings.
     """
     arch, options = _FAMILIES[family]
     extra = dict(options)
@@ -89,6 +91,8 @@ def write_tiny(
         extra=extra,
     )
     shape = layout(arch, dims)
+    if pooling is not None:
+        shape.keys["pooling_type"] = pooling
     writer = _writer(path, shape)
     add_vocabulary(writer, n_vocab, chat_template=chat_template, add_bos=add_bos)
     for name, dimensions in shape.tensors:
@@ -104,13 +108,23 @@ def write_tiny(
     return _finish(writer, path)
 
 
-def write_embedding_only(path: Path) -> Path:
-    """A BERT: it embeds and does not generate."""
+def write_embedding_only(path: Path, *, pooling: int | None = 1) -> Path:
+    """A BERT: it embeds and does not generate. Its words are `w0` to `w315`.
+
+    pooling: llama.h's number of the type: 1 mean, 2 first token, 3 last, 4 a score of two texts.
+    """
     dims = Dims(2, 64, 128, 4, 4, 16, 320, 128)
     shape = layout("bert", dims)
+    del shape.keys["pooling_type"]
+    if pooling is not None:
+        shape.keys["pooling_type"] = pooling
     writer = _writer(path, shape)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"▁w{i}" for i in range(316))]
     writer.add_tokenizer_model("bert")
+    writer.add_pad_token_id(0)
+    writer.add_unk_token_id(1)
+    writer.add_bos_token_id(2)
+    writer.add_sep_token_id(3)
     writer.add_token_list(words)
     writer.add_token_types([3] * 4 + [1] * 316)
     writer.add_token_type_count(2)
