@@ -5,6 +5,7 @@
     python scripts/measure_engine.py share MODEL.gguf
 
 plain        decoding against llama.cpp's own llama-bench, in turn, same file and threads
+once         our half of that: one process, warmed up, tokens per second
 speculation  every drafter against plain decoding on a few prompts, in turn, fresh caches
 share        Python's share of a round with the n-gram drafter, at growing contexts
 Close other programs first: two busy cores that share their work make every figure meaningless.
@@ -16,6 +17,7 @@ import argparse
 import json
 import statistics
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -50,17 +52,20 @@ PROMPTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("what", choices=["plain", "speculation", "share"])
+    parser.add_argument("what", choices=["plain", "once", "speculation", "share"])
     parser.add_argument("model", type=Path)
     parser.add_argument("--draft", type=Path)
     parser.add_argument("--llama-bench", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=256)
     options = parser.parse_args()
+    if options.what == "plain":
+        _plain(options)
+        return
     session = _session(options.model, options.draft)
     try:
-        if options.what == "plain":
-            _plain(session, options)
+        if options.what == "once":
+            _once(session, options.tokens)
         elif options.what == "speculation":
             _speculation(session, options)
         else:
@@ -86,23 +91,37 @@ def _decode(session: Session, request: GenerateRequest) -> tuple[float, tuple[in
     return answer.timings.decode_tokens_per_second, answer.tokens
 
 
-def _plain(session: Session, options: argparse.Namespace) -> None:
-    """llama-bench decodes random tokens behind an empty context; so does this."""
+def _plain(options: argparse.Namespace) -> None:
+    """Pairs of processes, ours and theirs in turn.
+
+    Where a process happens to get its memory moves its speed by several percent for as long as it
+    lives, so that many answers of one process would compare two such accidents.
+    """
+    ours, theirs = [], []
+    for _ in range(options.repeats):
+        theirs.append(_llama_bench(options.llama_bench, options.model, options.tokens))
+        command = [sys.executable, __file__, "once", str(options.model)]
+        command += ["--tokens", str(options.tokens)]
+        found = subprocess.run(command, capture_output=True, check=True, text=True)
+        ours.append(float(found.stdout))
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    print(f"llama-bench {statistics.median(theirs):.1f} tok/s, ours {statistics.median(ours):.1f}")
+    print(f"ratio of the medians of {options.repeats} processes each: {ratio:.3f}")
+
+
+def _once(session: Session, n_tokens: int) -> None:
+    """llama-bench warms up, then decodes random tokens behind an empty context; so does this."""
     request = GenerateRequest(
         prompt_tokens=(1,),
         sampling=GREEDY,
-        max_tokens=options.tokens,
+        max_tokens=n_tokens,
         method="none",
         fresh_caches=True,
         ignore_end=True,
     )
-    ours, theirs = [], []
-    for _ in range(options.repeats):
-        theirs.append(_llama_bench(options.llama_bench, options.model, options.tokens))
-        ours.append(_decode(session, request)[0])
-    ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-    print(f"llama-bench {statistics.median(theirs):.1f} tok/s, ours {statistics.median(ours):.1f}")
-    print(f"ratio {ratio:.3f} (median of {options.repeats} pairs)")
+    for _ in range(2):
+        speed, _ = _decode(session, request)
+    print(speed)
 
 
 def _llama_bench(binary: Path, model: Path, tokens: int) -> float:

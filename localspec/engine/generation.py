@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 from time import perf_counter
 from typing import Any
 
@@ -80,6 +82,10 @@ class Generation:
         # Raw text has no turns, so nothing in it is thinking.
         thinking = ThinkingSplitter(opened_by(prompt.text)) if self._request.messages else None
         self._text = TextStream(self._request.stop, thinking)
+        self._unread: list[tuple[bytes, bool]] = []
+        """Bytes of kept tokens that are no text yet, and whether they were drafted."""
+        self._text_decides = bool(self._request.stop)
+        """Whether text may end the answer, so that it is read token by token."""
         self._tokens: list[int] = []
         self._spans: list[TextSpan] = []
         self._told = 0.0
@@ -147,6 +153,7 @@ class Generation:
         """The finished answer; what it still held back is told first."""
         if self._prompt_s is None:
             self._prompt_s = perf_counter() - self._begun
+        self._read()
         self._spans.extend(self._text.flush())
         self._tell()
         return Answer(
@@ -200,9 +207,10 @@ class Generation:
     def _settle_round(self, outcome: Round) -> None:
         """Count a round and take its text."""
         self._statistics.add(outcome)
-        notice = self._watch.add(outcome)
-        if notice is not None:
-            self._emit(notice)
+        if outcome.drafted:
+            notice = self._watch.add(outcome)
+            if notice is not None:
+                self._emit(notice)
         if self._take(outcome.tokens, outcome.accepted):
             self._end("stop")
         now = perf_counter()
@@ -211,20 +219,29 @@ class Generation:
             self._tell()
 
     def _take(self, tokens: tuple[int, ...], accepted: int) -> bool:
-        """Text of kept tokens, the first `accepted` of them drafted; True at an end or a stop."""
-        vocabulary = self._context.model.vocabulary
+        """Kept tokens, the first `accepted` of them drafted; True at an end or a stop string."""
+        piece = self._context.model.vocabulary.piece
         chances, self._target.chances = self._target.chances, []
         for index, token in enumerate(tokens):
             self._tokens.append(token)
             if self._target.is_end(token):
                 return True
             self._chances += chances[index : index + 1]
-            self._spans.extend(self._text.feed(vocabulary.piece(token), index < accepted))
-            if self._text.stopped:
-                return True
+            self._unread.append((piece(token), index < accepted))
+            if self._text_decides:
+                self._read()
+                if self._text.stopped:
+                    return True
         return False
 
+    def _read(self) -> None:
+        """Turn the bytes that are kept into text, a run of drafted or of other tokens at once."""
+        unread, self._unread = self._unread, []
+        for drafted, run in groupby(unread, key=itemgetter(1)):
+            self._spans.extend(self._text.feed(b"".join(data for data, _ in run), drafted))
+
     def _tell(self) -> None:
+        self._read()
         if self._spans or self._chances:
             self._emit(TextDelta(tuple(self._spans), tuple(self._chances)))
             self._spans, self._chances = [], []

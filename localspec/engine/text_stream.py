@@ -27,8 +27,6 @@ class TextStream:
         self._splitter = thinking
         self._answer: list[str] = []
         self._thinking: list[str] = []
-        self.n_tokens = 0
-        """Tokens that the text consists of, the one that completed a stop string included."""
 
     @property
     def stop_string(self) -> str | None:
@@ -49,15 +47,15 @@ class TextStream:
         """The thinking released so far."""
         return "".join(self._thinking).rstrip()
 
-    def feed(self, token: bytes, drafted: bool) -> tuple[TextSpan, ...]:
-        """The text that this token makes certain. Tokens after a stop string count for nothing.
+    def feed(self, data: bytes, drafted: bool) -> tuple[TextSpan, ...]:
+        """The text that these bytes make certain. What comes after a stop string counts for
+        nothing.
 
-        token: its bytes, as the vocabulary has them; empty for a token without text.
+        data: of one token or of several; empty for a token without text.
         """
         if self.stopped:
             return ()
-        self.n_tokens += 1
-        return self._split(self._stops.feed(self._decoder.decode(token), drafted), last=False)
+        return self._split(self._stops.feed(self._decoder.decode(data), drafted), last=False)
 
     def flush(self) -> tuple[TextSpan, ...]:
         """The answer is over: everything that was still held back."""

@@ -70,6 +70,15 @@ class Batch:
         end = start + count
         if end > len(self._token):
             raise EngineError(f"a pass over {end} tokens is wider than {len(self._token)}")
+        if count == 1:
+            # A round of plain decoding: one store for each field, and no views.
+            self._token[start] = part.tokens[0]
+            self._pos[start] = position
+            self._sequence[start] = part.sequence
+            self._outputs[start] = part.outputs is not Outputs.NONE
+            self.n_outputs += part.n_outputs
+            self.n_tokens = end
+            return
         self._token[start:end] = part.tokens
         np.add(self._positions[:count], position, out=self._pos[start:end])
         self._sequence[start:end] = part.sequence
