@@ -49,7 +49,8 @@ class BestDrafter(_Several):
     """Takes the proposal with the largest expected number of accepted tokens, by confidence.
 
     For cheap drafters that state confidences; ties go to the earlier one. `--draft ngram` is this
-    over the n-gram and the lookup drafter.
+    over the n-gram and the lookup drafter. A draft whose tokens were drawn is taken as it stands:
+    to weigh it by what was drawn would change its distribution.
     """
 
     def __init__(self, drafters: Sequence[Drafter], name: str = "ngram") -> None:
@@ -59,6 +60,8 @@ class BestDrafter(_Several):
         best, most = NO_DRAFT, 0.0
         for drafter in self._drafters:
             draft = drafter.propose(max_tokens)
+            if draft.is_drawn:
+                return draft
             expected = expected_accepted(draft)
             if expected > most:
                 best, most = draft, expected

@@ -56,7 +56,8 @@ class SeededDice:
 
 def acceptance(target: Distribution, proposal: Distribution, token: int) -> float:
     """The probability of keeping `token`, which was drawn from `proposal`: min(1, p / q)."""
-    return min(1.0, target.probability_of(token) / proposal.probability_of(token))
+    said, proposed = target.probability_of(token), proposal.probability_of(token)
+    return 1.0 if said >= proposed else said / proposed
 
 
 def residual(target: Distribution, proposal: Distribution) -> Distribution | None:

@@ -138,6 +138,8 @@ class FakeDraftModel:
         self.held: list[int] = []
         self.marked = 0
         self.evaluated = 0
+        self.make_sampler = FakeDraftSampler
+        self.samplers: list[FakeDraftSampler] = []
 
     @property
     def n_ctx(self) -> int:
@@ -172,7 +174,8 @@ class FakeDraftModel:
         del self.held[n_tokens:]
 
     def sampler(self, settings: SamplingSettings, n_vocab: int) -> FakeDraftSampler:
-        return FakeDraftSampler(self)
+        self.samplers.append(self.make_sampler(self))
+        return self.samplers[-1]
 
 
 class FakeDraftSampler:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from localspec.decoding.chain import ChainDrafter
+from localspec.decoding.distribution import Distribution
 from localspec.decoding.model_drafter import ModelDrafter
 from localspec.decoding.policies import FixedPolicy
 from localspec.decoding.protocols import Draft
+from localspec.decoding.sampling import SamplingSettings
 from tests.support.decoding_runs import decode
 from tests.support.drafters import ScriptedDrafter
-from tests.support.fake_target import FakeDraftModel, FakeTarget, next_token
+from tests.support.fake_target import FakeDraftModel, FakeDraftSampler, FakeTarget, next_token
 
 PROMPT = [3, 4, 5, 6]
 
@@ -279,3 +283,112 @@ def test_a_chain_of_nothing_proposes_nothing() -> None:
     chain = ChainDrafter([ScriptedDrafter([]), ScriptedDrafter([])])
     chain.begin([1])
     assert chain.propose(4) == Draft((), "none")
+
+
+DRAWN = SamplingSettings(temp=0.7)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        None,
+        SamplingSettings(temp=0.0),
+        SamplingSettings(mirostat=2),
+        SamplingSettings(xtc_probability=0.5),
+        SamplingSettings(grammar='root ::= "a"'),
+    ],
+    ids=["none", "greedy", "mirostat", "xtc", "grammar"],
+)
+def test_where_nothing_can_be_drawn_ahead_its_likeliest_tokens_are_sure_ones(
+    settings: SamplingSettings | None,
+) -> None:
+    drafter = ModelDrafter(FakeDraftModel(wrong_every=0), n_vocab=32)
+    drafter.sample_as(DRAWN)
+    drafter.sample_as(settings)
+    drafter.begin(PROMPT)
+    draft = drafter.propose(4)
+    assert not drafter.draws
+    assert draft.tokens == text_after(PROMPT, 4)
+    assert draft.proposals == ()
+    assert not draft.is_drawn
+
+
+def test_drawn_tokens_carry_what_they_were_drawn_from_and_a_confidence_from_before_the_draw() -> (
+    None
+):
+    model = Recording(wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.sample_as(DRAWN)
+    drafter.begin(PROMPT)
+    draft = drafter.propose(3)
+    assert draft.is_drawn
+    assert draft.confidences == (1.0,) * 3
+    for token, proposal in zip(draft.tokens, draft.proposals, strict=True):
+        assert proposal is not None
+        assert proposal.probability_of(token) == 1.0
+    # The last of them is not evaluated, as ever.
+    assert [tokens for _, tokens in model.passes[2:]] == [(token,) for token in draft.tokens[:2]]
+
+
+def test_what_draws_hears_the_conversation_and_every_guess_in_order() -> None:
+    model = FakeDraftModel(wrong_every=0)
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.sample_as(DRAWN)
+    sampler = model.samplers[-1]
+    drafter.begin(PROMPT)
+    assert sampler.history == PROMPT
+    draft = drafter.propose(2, after=[20, 21])
+    assert sampler.drawn == [20, 21, *draft.tokens]
+    drafter.observe([20, 9], 1)
+    assert sampler.history == [*PROMPT, 20, 9]
+    drafter.propose(1)
+    assert len(sampler.drawn) == 1
+
+
+def test_what_drew_for_one_answer_is_closed_before_the_next() -> None:
+    model = FakeDraftModel()
+    drafter = ModelDrafter(model, n_vocab=32)
+    drafter.sample_as(DRAWN)
+    drafter.sample_as(DRAWN)
+    assert [sampler.closed for sampler in model.samplers] == [1, 0]
+    drafter.close()
+    drafter.close()
+    assert [sampler.closed for sampler in model.samplers] == [1, 1]
+
+
+@pytest.mark.parametrize("said", [0, 2])
+def test_a_draft_goes_no_further_than_it_has_something_to_say(said: int) -> None:
+    class Speechless(FakeDraftSampler):
+        def distribution(self) -> Distribution | None:
+            return None if len(self.drawn) == said else super().distribution()
+
+    model = FakeDraftModel(wrong_every=0)
+    model.make_sampler = Speechless
+    drafter = ModelDrafter(model, n_vocab=32, p_min=0.0)
+    drafter.sample_as(DRAWN)
+    drafter.begin(PROMPT)
+    assert len(drafter.propose(4)) == said
+
+
+def test_a_probability_that_is_no_number_ends_a_draft() -> None:
+    class Broken(FakeDraftModel):
+        def best(self) -> tuple[int, float]:
+            return 7, math.nan
+
+    drafter = ModelDrafter(Broken(), n_vocab=32, p_min=0.0)
+    drafter.begin(PROMPT)
+    assert drafter.propose(4).tokens == ()
+
+
+def test_a_draft_that_goes_on_with_another_keeps_what_is_known_of_each_token() -> None:
+    law = Distribution(np.array([5], np.int32), np.ones(1))
+    sure = Draft((1, 2), "ngram", (0.9, 0.8), 4)
+    drawn = Draft((5,), "model", (0.7,), proposals=(law,))
+    both = sure.followed_by(drawn)
+    assert both == Draft((1, 2, 5), "ngram", (0.9, 0.8, 0.7), 4, (None, None, law))
+    assert both.is_drawn
+    assert both.first(2) == Draft((1, 2), "ngram", (0.9, 0.8), 4, (None, None))
+    assert not both.first(2).is_drawn
+    assert sure.followed_by(Draft((), "none")) is sure
+    assert sure.followed_by(Draft((3,), "model")).confidences == ()
+    assert drawn.followed_by(sure).proposals == (law,)
