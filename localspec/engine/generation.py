@@ -197,6 +197,9 @@ class Generation:
         elif self._take((first,), 0):
             reason = "stop"
         else:
+            # The first word is what people wait for: it does not wait for others.
+            self._decode_begun = perf_counter()
+            self._tell()
             # A draft model reads the prompt here: that is prompt time too.
             self._loop.start([*self._prompt, first])
         self._told = self._decode_begun = perf_counter()
