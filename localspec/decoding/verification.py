@@ -49,6 +49,8 @@ def verify(
     Raises SamplerError when no token is left to choose.
     Leviathan et al., arXiv:2211.17192, section 2; a sure token is one of q = 1.
     """
+    if not draft_tokens:
+        return Verdict((target.sample(first_row),))
     kept: list[int] = []
     row = first_row
     for draft_token, proposal in zip(draft_tokens, chain(proposals, repeat(None)), strict=False):

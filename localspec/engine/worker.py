@@ -111,11 +111,9 @@ class _Worker:
 
     def _fetch(self, *, wait: bool) -> None:
         """Take up what came; `wait` for the first of it."""
-        while True:
-            try:
-                request = self._requests.get(block=wait)
-            except queue.Empty:
-                return
+        # This thread alone takes from the queue, so what is there stays there until it is taken.
+        while wait or not self._requests.empty():
+            request = self._requests.get()
             wait = False
             if isinstance(request, Close):
                 self._is_closing = True
