@@ -22,6 +22,8 @@ _FORGET = 0.98
 _FOLLOW = 0.6
 _SETTLED_WEIGHT = 4.0
 _FURTHEST = 2.0
+_REDRAWN = 0.01
+"""Relative change that measurements have to add up to before the table is drawn anew."""
 
 
 class CostCurve:
@@ -36,14 +38,22 @@ class CostCurve:
     ) -> None:
         """seconds: width -> seconds per pass, as probed at load; None to begin with a guess."""
         self.max_width = max_width
+        # What all widths have moved together is one factor, and what they forget one count, so
+        # that a measurement costs the same however many widths there are.
+        self._scale = 1.0
+        self._forgotten = 0
         self._mean = [0.0] * (max_width + 1)
+        """In units of `_scale`."""
         self._weight = [0.0] * (max_width + 1)
+        """As it was when `_forgotten` was what `_since` says."""
+        self._since = [0] * (max_width + 1)
         for width, value in (seconds or {}).items():
             if 1 <= width <= max_width and value > 0.0:
                 self._mean[width] = value
                 self._weight[width] = _SEED_WEIGHT
         self._table: list[float] = []
-        self._stale = True
+        self._drift = 1.0
+        """What measurements have changed since the table was drawn, relative and added up."""
 
     def widen(self, max_width: int) -> None:
         """Know widths up to `max_width` from now on; never fewer than before."""
@@ -52,14 +62,18 @@ class CostCurve:
             self.max_width = max_width
             self._mean += [0.0] * more
             self._weight += [0.0] * more
-            self._stale = True
+            self._since += [0] * more
+            self._drift = 1.0
 
     @property
     def table(self) -> list[float]:
-        """Entry n: seconds of a pass over n tokens, for n from 1 to max_width; entry 0 is 0."""
-        if self._stale:
+        """Entry n: seconds of a pass over n tokens, for n from 1 to max_width; entry 0 is 0.
+
+        May lag behind the newest measurements by one percent.
+        """
+        if self._drift >= _REDRAWN:
             self._table = self._interpolated()
-            self._stale = False
+            self._drift = 0.0
         return self._table
 
     def seconds(self, width: int) -> float:
@@ -73,40 +87,33 @@ class CostCurve:
         """A pass over `width` tokens took `seconds`."""
         if not 1 <= width <= self.max_width or seconds <= 0.0:
             return
-        mean, weight = self._mean, self._weight
-        held = weight[width]
-        if not any(weight):
-            mean[width], weight[width] = seconds, 1.0
-            self._stale = True
+        if not self._is_known:
+            self._put(width, seconds, 1.0)
+            self._drift = 1.0
             return
-        predicted = mean[width] if held else self.table[width]
+        held = self._weight_of(width)
+        predicted = self._mean[width] * self._scale if held else self.table[width]
         ratio = min(max(seconds / predicted, 1.0 / _FURTHEST), _FURTHEST)
         step = (ratio - 1.0) / (held + 1.0)
         if held >= _SETTLED_WEIGHT:
-            for other in range(1, self.max_width + 1):
-                mean[other] *= 1.0 + _FOLLOW * step
-                weight[other] *= _FORGET
-        mean[width] = predicted * (1.0 + step)
-        weight[width] = min(held + 1.0, _MOST_WEIGHT)
-        self._stale = True
+            self._scale *= 1.0 + _FOLLOW * step
+            self._forgotten += 1
+        self._put(width, predicted * (1.0 + step), min(held + 1.0, _MOST_WEIGHT))
+        self._drift += abs(step) if held else 1.0
 
     def rescale(self, width: int, seconds: float) -> None:
         """The whole curve as if a pass over `width` tokens took `seconds`: the machine is faster
         or busier than when it was measured, and its shape is what stays."""
-        factor = seconds / self.table[width]
-        self._mean = [mean * factor for mean in self._mean]
-        self._stale = True
+        self._scale *= seconds / self.table[width]
+        self._drift = 1.0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for a file: `from_dict` gives the same curve again."""
+        known = self._known()
         return {
             "max_width": self.max_width,
-            "seconds": {
-                str(n): self._mean[n] for n in range(1, self.max_width + 1) if self._mean[n]
-            },
-            "weights": {
-                str(n): self._weight[n] for n in range(1, self.max_width + 1) if self._mean[n]
-            },
+            "seconds": {str(width): seconds for width, seconds, _ in known},
+            "weights": {str(width): weight for width, _, weight in known},
         }
 
     @classmethod
@@ -121,19 +128,34 @@ class CostCurve:
                 mean, weight = float(value), float(data["weights"][key])
                 if not (0.0 < mean < 1e6 and 0.0 <= weight <= _MOST_WEIGHT and int(key) >= 1):
                     raise ValueError(f"width {key}: {value} s")
-                curve._mean[int(key)], curve._weight[int(key)] = mean, weight
+                curve._put(int(key), mean, weight)
         except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
             raise ValueError(f"not a cost curve: {error}") from error
         return curve
 
+    @property
+    def _is_known(self) -> bool:
+        """Whether anything was measured."""
+        return any(self._mean)
+
+    def _weight_of(self, width: int) -> float:
+        return float(self._weight[width] * _FORGET ** (self._forgotten - self._since[width]))
+
+    def _put(self, width: int, seconds: float, weight: float) -> None:
+        self._mean[width] = seconds / self._scale
+        self._weight[width] = weight
+        self._since[width] = self._forgotten
+
+    def _known(self) -> list[tuple[int, float, float]]:
+        """Width, seconds and weight of every width that was measured."""
+        return [
+            (width, mean * self._scale, self._weight_of(width))
+            for width, mean in enumerate(self._mean)
+            if mean
+        ]
+
     def _interpolated(self) -> list[float]:
-        knots = _never_falling(
-            [
-                (width, self._mean[width], self._weight[width])
-                for width in range(1, self.max_width + 1)
-                if self._mean[width]
-            ]
-        )
+        knots = _never_falling(self._known())
         if not knots:
             knots = [(1, _GUESSED_SECONDS)]
         table = [0.0] * (self.max_width + 1)
