@@ -135,7 +135,9 @@ def command(
         raw=raw,
     )
     if svg is not None and not svg.absolute().parent.is_dir():
-        raise UsageError(f"--svg {svg}: there is no folder {svg.absolute().parent}")
+        raise UsageError(
+            f"--svg {svg}: there is no folder {svg.absolute().parent}", hint="make it first"
+        )
     if against is not None:
         from localspec.bench.llama_server import read_options
 

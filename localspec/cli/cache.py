@@ -50,7 +50,10 @@ def build(
     vocabulary = _vocabulary_of(models.target)
     cache, tokens = asyncio.run(build_static_cache(texts, models.target, output))
     if not len(cache):
-        raise UsageError("the files have too little text: no two tokens in a row")
+        raise UsageError(
+            "the files have too little text: no two tokens in a row",
+            hint="give it what answers will resemble: code, documentation, former chats",
+        )
     write_lookup_file(out, cache, vocabulary=vocabulary)
     facts = {**_facts(out, cache, vocabulary), "tokens": tokens}
     output.document(facts)
@@ -153,20 +156,25 @@ def clear(
     ] = None,
 ) -> None:
     """Delete lookup caches: forget what past sessions taught."""
-    from localspec.decoding.lookup_file import sidecar_path
+    from localspec.decoding.lookup_store import LookupStore, leftovers
 
+    folder = user_paths().lookup
     paths = files or _dynamic_caches()
     for path in paths:
         if not path.is_file():
-            raise CacheFileError(f"{path}: no such file", path=str(path))
+            raise CacheFileError(
+                f"{path}: no such file",
+                hint="localspec cache info shows which there are",
+                path=str(path),
+            )
     if paths and not output.assume_yes:
         names = f"{len(paths)} lookup caches" if len(paths) > 1 else str(paths[0])
         if not output.confirm(f"Delete {names}?"):
             raise UsageError("nothing was deleted", hint="--yes answers the question")
-    freed = sum(path.stat().st_size for path in paths)
-    for path in paths:
-        path.unlink(missing_ok=True)
-        sidecar_path(path).unlink(missing_ok=True)
+    freed = sum(LookupStore(path, "").clear() for path in paths)
+    if not files:
+        # Files set aside as unreadable, and locks of caches that are gone.
+        freed += sum(LookupStore(path, "").clear() for path in leftovers(folder))
     output.document({"deleted": paths, "bytes": freed})
     output.line(f"deleted: {len(paths)} lookup caches, {format_file_size(freed)}")
 

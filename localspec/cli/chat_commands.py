@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from localspec.cli.call import nearest
+from localspec.cli.controller_table import controller_lines
 from localspec.cli.transcript import DRAFTED_STYLE
 from localspec.cli.transcript_file import default_path, save_chat
 from localspec.engine.settings import DRAFT_METHODS, ChatMessage
@@ -82,7 +83,7 @@ async def _stats(chat: Chat, argument: str) -> None:
     ]
     if positions:
         note(f"  last answer, accepted by position: {' '.join(positions)}")
-    for text in explanation_lines(await chat.engine.explain()):
+    for text in controller_lines(await chat.engine.explain()):
         note(f"  {text}")
 
 
@@ -128,26 +129,6 @@ async def _save(chat: Chat, argument: str) -> None:
     system = [ChatMessage("system", chat.system)] if chat.system else []
     save_chat(path, chat.model, [*system, *chat.messages])
     chat.output.note(f"saved: {path.absolute()}")
-
-
-def explanation_lines(explanation: dict[str, Any]) -> list[str]:
-    """The controller's explanation, `key: value`, nested ones indented."""
-    lines: list[str] = []
-    for key, value in explanation.items():
-        name = str(key).replace("_", " ")
-        if isinstance(value, dict):
-            inner = explanation_lines(value)
-            if inner:
-                lines += [f"{name}:", *(f"  {line}" for line in inner)]
-        elif isinstance(value, list):
-            lines.append(f"{name}: {' '.join(_short(item) for item in value)}")
-        elif value not in (None, ""):
-            lines.append(f"{name}: {_short(value)}")
-    return lines
-
-
-def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 COMMANDS = {

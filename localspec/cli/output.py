@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Any, TextIO
 
-from localspec.errors import ConfigError, LocalspecError, UsageError
+from localspec.errors import ConfigError, Interrupted, LocalspecError, UsageError
 
 _CODES = {
     "bold": "1",
@@ -177,19 +177,27 @@ class Output:
 
     def error(self, error: LocalspecError) -> None:
         """One line that says what, one line of hint; with `--json` also a JSON line on stdout:
-        {"error", "message", "hint", "fields", "exit_code"}.
+        {"error", "message", "hint", "fields", "exit_code"}. That the user stopped the program is
+        one plain line.
 
         A ConfigError has one more line for each problem of its file.
         """
+        from localspec.cli.hints import hint_for
+
         self.end_line()
+        hint = hint_for(error)
         if self.json:
-            self._write_json({**error.as_dict(), "exit_code": error.exit_code}, indent=None)
+            told = {**error.as_dict(), "hint": hint, "exit_code": error.exit_code}
+            self._write_json(told, indent=None)
         first, *more = _lines(error)
+        if error.exit_code == Interrupted.exit_code:
+            self._write_stderr(first)
+            return
         self._write_stderr(f"{self.style('error:', 'red bold', error=True)} {first}")
         for line in more:
             self._write_stderr(f"  {line}")
-        if error.hint:
-            self._write_stderr(f"{self.style('hint:', 'cyan', error=True)} {_one_line(error.hint)}")
+        if hint:
+            self._write_stderr(f"{self.style('hint:', 'cyan', error=True)} {_one_line(hint)}")
 
     # --- questions ---
 
@@ -218,7 +226,11 @@ class Output:
         try:
             return self._stdin.read()
         except UnicodeDecodeError as error:
-            raise UsageError("standard input is not UTF-8 text") from error
+            wrong = error.object[error.start]
+            raise UsageError(
+                f"standard input is not UTF-8 text: byte 0x{wrong:02x} at position {error.start}",
+                hint="save it as UTF-8, or convert it: iconv -f latin1 -t utf-8",
+            ) from error
 
     # --- terminals and colours ---
 

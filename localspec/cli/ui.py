@@ -27,9 +27,11 @@ def open_ui(arguments: list[str]) -> int:
     from localspec.paths import user_paths
     from localspec.tui.app import LocalspecApp
     from localspec.tui.backend.live import LiveBackend
+    from localspec.tui.collecting import rare_collections
 
     app = LocalspecApp(LiveBackend(user_paths()), model=model, screen=screen)
-    app.run()
+    with rare_collections():
+        app.run()
     return app.return_code or 0
 
 
@@ -44,7 +46,7 @@ def _read(arguments: list[str]) -> tuple[str, str]:
             raise UsageError(f"there is no option {name!r}", hint="--model ID, --screen NAME")
         if not equals:
             if not rest:
-                raise UsageError(f"{name} needs a value")
+                raise UsageError(f"{name} needs a value", hint="--model ID, --screen NAME")
             value = rest.pop(0)
         values[name] = value
     names = [name for name, _, _ in SCREENS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,11 +71,30 @@ class LookupStore:
             cache.merge(new)
             write_lookup_file(self.path, cache, vocabulary=self.vocabulary)
 
-    def clear(self) -> None:
-        """Remove the cache from the disk."""
-        with self._locked():
-            self.path.unlink(missing_ok=True)
-            sidecar_path(self.path).unlink(missing_ok=True)
+    def clear(self) -> int:
+        """Remove the cache from the disk with all that lies beside it; bytes that are free now.
+
+        Raises CacheFileError, also where another process holds the lock.
+        """
+        freed = 0
+        with self._locked("try again when it has ended"):
+            try:
+                for path in (self.path, sidecar_path(self.path), self.aside_path):
+                    if path.exists():
+                        freed += path.stat().st_size
+                        path.unlink()
+            except OSError as error:
+                raise CacheFileError(
+                    f"{self.path.name} cannot be deleted: {error.strerror}", path=str(self.path)
+                ) from error
+            if sys.platform != "win32":
+                # Held until here: whoever waits for it finds it gone and makes a new one.
+                self.lock_path.unlink(missing_ok=True)
+        return freed
+
+    @property
+    def lock_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".lock")
 
     @property
     def aside_path(self) -> Path:
@@ -92,17 +112,18 @@ class LookupStore:
             ) from error
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self, otherwise: str = "what this session learned was not saved") -> Iterator[None]:
+        """otherwise: what to say where another process does not let go of it."""
         from filelock import FileLock, Timeout
 
-        lock = FileLock(self.path.with_name(self.path.name + ".lock"), timeout=LOCK_TIMEOUT_S)
+        lock = FileLock(self.lock_path, timeout=LOCK_TIMEOUT_S)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except Timeout as error:
             raise CacheFileError(
                 f"{self.path.name} is in use by another process for over {LOCK_TIMEOUT_S:.0f} s",
-                hint="what this session learned was not saved",
+                hint=otherwise,
                 path=str(self.path),
             ) from error
         except OSError as error:
@@ -113,6 +134,13 @@ class LookupStore:
             yield
         finally:
             lock.release()
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Caches of which only a lock, or what could not be read, is still in `folder`."""
+    beside = (*folder.glob("*.bin.unreadable"), *folder.glob("*.bin.lock"))
+    found = {path.with_name(path.name.rpartition(".")[0]) for path in beside}
+    return sorted(path for path in found if not path.exists())
 
 
 def store_path(folder: Path, vocabulary: str) -> Path:

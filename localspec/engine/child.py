@@ -63,7 +63,7 @@ class Child:
         return EngineCrashed(
             f"the engine's process ended unexpectedly ({_how(self._exit_code)})"
             + (f": {reason}" if reason else ""),
-            hint="the next request starts it again; less context or fewer GPU layers may help",
+            hint="try again; less context or fewer GPU layers may help; --debug shows its log",
             exit_code=self._exit_code,
             log=lines,
         )

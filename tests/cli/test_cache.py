@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from localspec.cli.cache_build import pieces
 from localspec.cli.transcript_file import save_chat
@@ -132,6 +133,29 @@ def test_merge_of_nameless_caches_needs_a_model(
     out = tmp_path / "c.bin"
     assert program("cache", "merge", nameless, "-o", out).code == 2
     assert program("cache", "merge", nameless, "-o", out, "--model", tiny).code == 0
+
+
+def test_clear_leaves_nothing_of_what_sessions_left(program: Program, home: Path) -> None:
+    folder = home / "data" / "lookup"
+    write_cache(folder / "v1.bin", 1, 2, 3)
+    for name in ("v1.bin.lock", "v2.bin.unreadable", "v2.bin.lock", "v3.bin.lock"):
+        (folder / name).write_bytes(b"x" * 10)
+    done = program("cache", "clear", "--yes", "--json")
+    assert done.code == 0
+    assert list(folder.iterdir()) == []
+    assert json.loads(done.out)["bytes"] > 10
+
+
+def test_a_cache_that_is_in_use_is_not_cleared(
+    program: Program, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_cache(home / "data" / "lookup" / "v1.bin", 1, 2, 3)
+    monkeypatch.setattr("localspec.decoding.lookup_store.LOCK_TIMEOUT_S", 0.05)
+    with FileLock(path.with_name("v1.bin.lock")):
+        done = program("cache", "clear", "--yes")
+    assert done.code == 1
+    assert "in use by another process" in done.err
+    assert path.exists()
 
 
 def test_clear_asks_first(program: Program, tmp_path: Path, home: Path) -> None:

@@ -18,7 +18,7 @@ from prompt_toolkit.output import DummyOutput
 
 from localspec.chats.store import ChatStore
 from localspec.cli.chat import Chat
-from localspec.cli.chat_commands import COMMANDS, explanation_lines
+from localspec.cli.chat_commands import COMMANDS
 from localspec.cli.chat_input import terminal_reader
 from localspec.cli.chat_loop import converse
 from localspec.cli.output import Output
@@ -128,10 +128,12 @@ async def test_stats_add_up_and_tell_what_the_controller_thinks(tmp_path: Path) 
         "ngram: 2 of 6 accepted (33%)",
         "model: 2 of 2 accepted (100%)",
         "last answer, accepted by position: 50% 50%",
-        "choice: ngram",
-        "cost ms: 1 2.5",
-        "ngram:",
-        "acceptance: 0.75",
+        "auto chose  rounds  tokens expected  came  gain expected   came",
+        "ngram           12             3.50  3.25          2.00x  1.75x",
+        "plain            4             1.00  1.00          1.00x  1.00x",
+        "now 35.0 tok/s; plain decoding would give 20.0",
+        "a pass over tokens     1     2     3     4     5",
+        "takes ms            50.0  55.0  60.0  65.0  70.0",
     ]
 
 
@@ -221,14 +223,6 @@ async def test_ctrl_c_stops_the_answer_and_keeps_the_chat(tmp_path: Path) -> Non
         ChatMessage("assistant", "The sky ", "Let me see."),
         ChatMessage("user", "next"),
         ANSWER,
-    ]
-
-
-def test_explanations_of_any_depth_are_lines() -> None:
-    assert explanation_lines({"a_b": 0.123456, "c": {"d": [1, 0.5]}, "e": None, "f": {}}) == [
-        "a b: 0.123",
-        "c:",
-        "  d: 1 0.5",
     ]
 
 

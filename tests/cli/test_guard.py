@@ -165,6 +165,15 @@ def test_a_bad_file_is_told_before_it_is_planned(tmp_path: Path) -> None:
         guard(EngineSettings(ModelSettings(path), "m"), host(MIB))
 
 
+def test_bench_refuses_with_code_4_and_starts_nothing(
+    program: Program, fake_engine: type[FakeEngine], tiny: Path
+) -> None:
+    done = program("bench", tiny, "--ctx", "1000000000")
+    assert (done.code, done.out) == (4, "")
+    assert "--force starts it nevertheless" in done.err
+    assert fake_engine.started == []
+
+
 def test_run_refuses_with_code_4_and_starts_nothing(
     program: Program, fake_engine: type[FakeEngine], tiny: Path
 ) -> None:

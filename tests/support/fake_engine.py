@@ -85,7 +85,17 @@ class FakeEngine:
         self._cancelled.set()
 
     async def explain(self) -> dict[str, Any]:
-        return {"choice": "ngram", "cost_ms": [1.0, 2.5], "ngram": {"acceptance": 0.75}}
+        ngram = {"rounds": 12, "expected_tokens_per_round": 3.5, "tokens_per_round": 3.25}
+        plain = {"rounds": 4, "expected_tokens_per_round": 1.0, "tokens_per_round": 1.0}
+        return {
+            "choices": {
+                "plain": {**plain, "expected_gain": 1.0, "gain": 1.0},
+                "ngram": {**ngram, "expected_gain": 2.0, "gain": 1.75},
+            },
+            "rate": 35.0,
+            "plain_rate": 20.0,
+            "cost_ms": [50.0, 55.0, 60.0, 65.0, 70.0],
+        }
 
     async def tokenize(self, text: str) -> list[int]:
         return list(text.encode())
