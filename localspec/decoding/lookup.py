@@ -15,6 +15,8 @@ _PRIOR_WEIGHT = 1.5
 _CONTEXT_WEIGHT = 1.0
 _DYNAMIC_WEIGHT = 0.7
 _STATIC_WEIGHT = 0.4
+_LEARN_AFTER = 8
+"""Kept tokens that are learned at once: the newest ones are the n-gram drafter's to remember."""
 
 
 class LookupDrafter:
@@ -36,11 +38,19 @@ class LookupDrafter:
 
         max_ngrams: bound of `context`.
         """
-        self.context = LookupCache(max_ngrams)
+        self._context = LookupCache(max_ngrams)
         self.dynamic = dynamic if dynamic is not None else LookupCache(max_ngrams)
         self.static = static if static is not None else LookupCache()
         self._min_confidence = min_confidence
         self._tail: list[int] = []
+        self._n_learned = 0
+        """Tokens of the tail that `context` knows."""
+
+    @property
+    def context(self) -> LookupCache:
+        """What was said in this session, up to the last kept token."""
+        self._learn()
+        return self._context
 
     @property
     def name(self) -> str:
@@ -48,15 +58,20 @@ class LookupDrafter:
 
     def begin(self, tokens: Sequence[int]) -> None:
         """The last of `tokens` is the answer's first: it is learned, what stands before is not."""
+        self._learn()
         self._tail = list(tokens[-NGRAM_MAX - 1 :])
-        self.context.learn(self._tail, len(self._tail) - 1)
+        self._n_learned = len(self._tail) - 1
 
     def observe(self, tokens: Sequence[int], accepted: int) -> None:
+        self._tail.extend(tokens)
+        if len(self._tail) - self._n_learned >= _LEARN_AFTER:
+            self._learn()
+
+    def _learn(self) -> None:
         tail = self._tail
-        known = len(tail)
-        tail.extend(tokens)
-        self.context.learn(tail, known)
+        self._context.learn(tail, self._n_learned)
         del tail[: max(0, len(tail) - NGRAM_MAX)]
+        self._n_learned = len(tail)
 
     def saved(self) -> None:
         """What `context` holds is on disk now: count it as dynamic and start afresh."""
@@ -95,7 +110,7 @@ class LookupDrafter:
             known = [
                 (followers, weight)
                 for followers, weight in (
-                    (self.context.followers(ngram), _CONTEXT_WEIGHT),
+                    (self._context.followers(ngram), _CONTEXT_WEIGHT),
                     (self.dynamic.followers(ngram), _DYNAMIC_WEIGHT),
                     (self.static.followers(ngram), _STATIC_WEIGHT),
                 )

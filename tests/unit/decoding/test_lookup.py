@@ -40,7 +40,7 @@ def test_each_of_the_three_caches_can_speak() -> None:
         assert drafter.propose(2).tokens == (3, 4)
     drafter = LookupDrafter()
     drafter.begin([1])
-    drafter.observe([2, 3, 4, 9, 1, 2], 0)
+    drafter.observe([2, 3, 4, 9, 10, 11, 12, 1, 2], 0)
     assert drafter.propose(2).tokens == (3, 4)
 
 
@@ -57,8 +57,20 @@ def test_the_longest_known_ngram_decides() -> None:
 def test_this_session_weighs_more_than_others() -> None:
     drafter = LookupDrafter(dynamic=learned(1, 2, 8), min_confidence=0.1)
     drafter.begin([1])
-    drafter.observe([2, 9, 5, 1, 2], 0)
+    drafter.observe([2, 9, 5, 10, 11, 12, 13, 1, 2], 0)
     assert drafter.propose(1).tokens == (9,)
+
+
+def test_every_kept_token_is_in_the_cache_whoever_looks_and_whenever() -> None:
+    tokens = [1, 2, 3, 1, 2, 4, 7, 8, 9, 1, 2, 3, 5, 6, 1, 2, 3]
+    at_once = LookupCache()
+    at_once.learn(tokens, 1)
+    for chunk in (1, 3, 5, 16):
+        drafter = LookupDrafter()
+        drafter.begin(tokens[:1])
+        for start in range(1, len(tokens), chunk):
+            drafter.observe(tokens[start : start + chunk], 0)
+        assert drafter.context == at_once
 
 
 def test_confidence_follows_the_counts() -> None:
