@@ -13,11 +13,14 @@ from localspec.decoding.acceptance import Calibration, Prospect
 from localspec.decoding.cost_curve import CostCurve
 from localspec.decoding.protocols import NO_DRAFT, Draft, Drafter, Round
 from localspec.decoding.stake import Stake
+from localspec.decoding.worth import Choice, Terms
 
 _RATE_KEPT = 0.97
 """The rate of decoding is that of about the last thirty rounds."""
 _MARGIN = 0.03
 """Tokens per round that a draft must promise beyond plain decoding, against noise."""
+_FEAR = 0.25
+"""Over the stake that is left it is `Terms.fear`."""
 _TIME_KEPT = 0.9
 _ENOUGH = 0.7
 """Share of the possible tokens that makes asking further drafters a waste of time."""
@@ -37,6 +40,15 @@ class CostlyDrafter(Drafter, Protocol):
     @property
     def n_missing(self) -> int:
         """Tokens it has to catch up on before it can propose."""
+        ...
+
+    @property
+    def draws(self) -> bool:
+        """Whether its tokens are drawn; then they are verified as they stand."""
+        ...
+
+    def propose(self, max_tokens: int, after: Sequence[int] = ()) -> Draft:
+        """As `Drafter.propose`, behind tokens that another drafter guessed this round."""
         ...
 
 
@@ -67,6 +79,8 @@ class _Costly:
     pause: int = _FIRST_PAUSE
     waited: int = 0
     asked_for: int = 0
+    after: tuple[int, ...] = ()
+    """Guesses of another drafter that it was asked to go on behind."""
     draft: Draft = NO_DRAFT
 
 
@@ -138,50 +152,56 @@ class Controller:
         rate = self.rate
         limit = min(max_tokens, self.draft_max)
         most = self._stake.affordable(limit, table)
+        terms = Terms(table, rate, _FEAR / self._stake.wealth)
         self._drafting_s = 0.0
-        plain = 1.0 - rate * table[1]
-        best, best_draft, best_tokens = plain + _MARGIN, NO_DRAFT, 1.0
+        best, best_draft, best_chances = Choice(0, 1.0, terms.plain + _MARGIN), NO_DRAFT, []
         for cheap in self._cheap:
-            if best_draft.tokens and best_tokens > _ENOUGH * (1 + most):
+            if best.length and best.tokens > _ENOUGH * (1 + most):
                 cheap.draft = NO_DRAFT
                 continue
             # Also a draft that cannot be afforded is worth comparing with what will come.
             draft = cheap.draft = cheap.drafter.propose(limit)
             if not draft.tokens:
                 continue
-            probabilities = cheap.calibration(draft.source).probabilities(draft)
-            length, tokens, worth = _best_length(probabilities, table, rate)
-            if length > most:
-                if worth > best:
-                    self._stake.rehearse(draft.tokens[:length], table[1 + length])
-                length, tokens, worth = _best_length(probabilities[:most], table, rate)
-            if length and worth > best:
-                best, best_draft, best_tokens = worth, draft.first(length), tokens
+            chances = cheap.calibration(draft.source).probabilities(draft)
+            choice = terms.best_length(chances)
+            if choice.length > most:
+                if choice.worth > best.worth:
+                    tokens = draft.tokens[: choice.length]
+                    self._stake.rehearse(tokens, table[1 + choice.length])
+                choice = terms.best_length(chances[:most])
+            if choice.length and choice.worth > best.worth:
+                best, best_draft = choice, draft.first(choice.length)
+                best_chances = chances[: choice.length]
         for costly in self._costly:
-            length = self._length_to_ask(costly, most, best)
-            if not length:
-                if limit and not best_draft.tokens and self._may_question(costly):
+            request, after = self._request(costly, most, terms, best, best_chances)
+            if not request:
+                if limit and not best.length and self._may_question(costly):
                     draft = self._ask(costly, 1)
                     # A drawn token tells nothing until it is verified: what the target says
                     # itself seldom equals it, however often it would be kept.
                     if draft.is_drawn and most:
-                        best_draft, best_tokens = draft, 1.0 + sum(draft.confidences)
+                        best_draft, best = draft, Choice(1, 1.0 + sum(draft.confidences), 0.0)
                         break
                 continue
-            draft = self._ask(costly, length)
+            head = best_draft if after else NO_DRAFT
+            draft = self._ask(costly, request, head.tokens)
             if not draft.tokens:
                 continue
+            chances = costly.calibration.probabilities(draft)
+            if after:
+                draft, chances = head.followed_by(draft), best_chances + chances
             if draft.is_drawn:
                 # To choose among drawn tokens by what was drawn would change their distribution.
-                chances = costly.calibration.probabilities(draft)
-                best_draft, best_tokens = draft, 1.0 + sum(accumulate(chances, mul))
+                tokens_expected = 1.0 + sum(accumulate(chances, mul))
+                best_draft, best = draft, Choice(len(draft), tokens_expected, 0.0)
                 break
             # Its time is spent; what is left to choose is how much of it to verify.
-            probabilities = costly.calibration.probabilities(draft)
-            kept, tokens, worth = _best_length(probabilities, table, rate)
-            if kept and (worth > best or not best_draft.tokens):
-                best, best_draft, best_tokens = worth, draft.first(kept), tokens
-        self._expected = best_tokens
+            choice = terms.best_length(chances)
+            if choice.length and (choice.worth > best.worth or not best.length):
+                best, best_draft = choice, draft.first(choice.length)
+                best_chances = chances[: choice.length]
+        self._expected = best.tokens
         return best_draft
 
     def observe(self, outcome: Round) -> None:
@@ -201,11 +221,7 @@ class Controller:
             cheap.drafter.observe(kept, outcome.accepted)
         for costly in self._costly:
             if costly.asked_for:
-                costly.prospect.learn(costly.draft, costly.asked_for, kept)
-                costly.calibration.learn(costly.draft, kept)
-                right = costly.draft.tokens[:1] == kept[:1]
-                costly.pause = _FIRST_PAUSE if right else min(2 * costly.pause, _LONGEST_PAUSE)
-                costly.draft, costly.asked_for = NO_DRAFT, 0
+                self._learn_asked(costly, kept)
             costly.waited += 1
             costly.drafter.observe(kept, outcome.accepted)
         # A round for which nothing was asked of us must not count these again.
@@ -239,15 +255,52 @@ class Controller:
         self._stake.settle(lost_s, plain_s)
         self._stake.hear(outcome.tokens, plain_s)
 
-    def _length_to_ask(self, costly: _Costly, most: int, best: float) -> int:
-        """How many tokens to ask a dear drafter for; 0 when that does not pay."""
-        table = self.cost.table
+    def _learn_asked(self, costly: _Costly, kept: tuple[int, ...]) -> None:
+        n_after = len(costly.after)
+        reached = kept[:n_after] == costly.after
+        # Behind a wrong guess nothing that it said can be judged.
+        heard = kept[n_after:] if reached else ()
+        costly.prospect.learn(costly.draft, costly.asked_for, heard)
+        costly.calibration.learn(costly.draft, heard)
+        if reached:
+            right = costly.draft.tokens[:1] == heard[:1]
+            costly.pause = _FIRST_PAUSE if right else min(2 * costly.pause, _LONGEST_PAUSE)
+        costly.draft, costly.asked_for, costly.after = NO_DRAFT, 0, ()
+
+    def _request(
+        self, costly: _Costly, most: int, terms: Terms, best: Choice, chances: Sequence[float]
+    ) -> tuple[int, bool]:
+        """How many tokens to ask a dear drafter for, 0 when that does not pay; and whether behind
+        the best draft so far, whose chances are given, or in its place."""
+        forecast = costly.prospect.forecast(most)
         token_s = self._token_s(costly)
-        bound = self._stake.held * table[1]
-        while most and table[1 + most] - table[1] + most * token_s > bound:
-            most -= 1
-        length, worth = _promise(costly.prospect, most, token_s, table, self.rate)
-        return length if worth > best else 0
+        catch_up_s = self._catch_up_s(costly, 0)
+        alone = self._affordable(most, 0, token_s)
+        found = terms.best_request(forecast[:alone], token_s, catch_up_s)
+        request, after = (found.length, False) if found.worth > best.worth else (0, False)
+        if best.length and most > best.length:
+            more = self._affordable(most, best.length, token_s)
+            behind = terms.best_request(
+                forecast[:more], token_s, self._catch_up_s(costly, best.length), chances
+            )
+            if behind.length and behind.worth > max(best.worth, found.worth):
+                request, after = behind.length, True
+        return request, after
+
+    def _affordable(self, most: int, behind: int, token_s: float) -> int:
+        """Tokens of a dear drafter, behind so many others, that the stake allows."""
+        table = self.cost.table
+        bound = table[1] * (1.0 + self._stake.held)
+        length = most - behind
+        while length > 0 and table[1 + behind + length] + length * token_s > bound:
+            length -= 1
+        return length
+
+    def _catch_up_s(self, costly: _Costly, behind: int) -> float:
+        """Seconds to evaluate what it has missed, beyond the one token of its first pass; its
+        passes grow with their width as the target's do."""
+        width = max(1, costly.drafter.n_missing + behind)
+        return self._token_s(costly) * (self.cost.seconds(width) / self.cost.table[1] - 1.0)
 
     def _may_question(self, costly: _Costly) -> bool:
         """Whether to ask for one token that is not verified, only to see if it will be right."""
@@ -258,30 +311,34 @@ class Controller:
     def _token_s(self, costly: _Costly) -> float:
         return costly.token_s or _GUESSED_TOKEN_SHARE * self.cost.table[1]
 
-    def _ask(self, costly: _Costly, length: int) -> Draft:
+    def _ask(self, costly: _Costly, length: int, after: tuple[int, ...] = ()) -> Draft:
         drafter, table = costly.drafter, self.cost.table
-        missing = drafter.n_missing
+        missing = drafter.n_missing + len(after)
         # One more token pays while the chance that it is kept exceeds what its time is worth.
         slope = (table[-1] - table[1]) / (len(table) - 2)
         drafter.stop_below = min(0.95, self.rate * (self._token_s(costly) + slope))
         begun = self._clock()
-        draft = drafter.propose(length)
+        draft = drafter.propose(length, after) if after else drafter.propose(length)
         spent = self._clock() - begun
         self._drafting_s += spent
         costly.waited = 0
         costly.asked_for = length
+        costly.after = after
         costly.draft = draft
         # Catching up on a long stretch is not the price of a token.
         if missing <= self.draft_max + 1:
-            measured = spent / max(1, len(draft.tokens))
+            first = self.cost.seconds(max(1, missing)) / table[1]
+            measured = spent / (max(1, len(draft.tokens)) - 1 + first)
             kept = _TIME_KEPT if costly.token_s else 0.0
             costly.token_s = costly.token_s * kept + measured * (1.0 - kept)
         return draft
 
     def _count(self, outcome: Round, seconds: float) -> None:
-        tally = self._tallies.get(outcome.source)
+        then = outcome.draft.then
+        name = f"{outcome.source}+{then}" if then else outcome.source
+        tally = self._tallies.get(name)
         if tally is None:
-            tally = self._tallies[outcome.source] = _Tally()
+            tally = self._tallies[name] = _Tally()
         tally.rounds += 1
         tally.expected_tokens += self._expected
         tally.tokens += len(outcome.tokens)
@@ -291,37 +348,3 @@ class Controller:
 def _gain(tokens: float, plain_s: float, seconds: float) -> float:
     """How many times faster than plain decoding `tokens` came in `seconds`."""
     return tokens * plain_s / seconds if seconds else 1.0
-
-
-def _best_length(
-    probabilities: Sequence[float], table: Sequence[float], rate: float
-) -> tuple[int, float, float]:
-    """Length, expected tokens and worth of the best prefix of a draft; length 0 is plain."""
-    best_length, best_tokens, best = 0, 1.0, 1.0 - rate * table[1]
-    tokens = reached = 1.0
-    for length, probability in enumerate(probabilities, 1):
-        reached *= probability
-        tokens += reached
-        worth = tokens - rate * table[length + 1]
-        if worth > best:
-            best_length, best_tokens, best = length, tokens, worth
-    return best_length, best_tokens, best
-
-
-def _promise(
-    prospect: Prospect, most: int, token_s: float, table: Sequence[float], rate: float
-) -> tuple[int, float]:
-    """The best length to ask a dear drafter for, and what it is expected to be worth."""
-    best_length, best = 0, 1.0 - rate * table[1]
-    # One pass of the draft is spent also when it proposes nothing.
-    tokens, seconds, before = 1.0, table[1] + token_s, 1.0
-    for length, (proposed, accepted) in enumerate(prospect.forecast(most), 1):
-        tokens += accepted
-        seconds += proposed * (table[length + 1] - table[length])
-        if length > 1:
-            seconds += before * token_s
-        before = proposed
-        worth = tokens - rate * seconds
-        if worth > best:
-            best_length, best = length, worth
-    return best_length, best

@@ -35,6 +35,10 @@ class Draft:
     with drawn tokens may decide about a token by what was known before it was drawn (limits,
     confidences up to its own), never by its length, its later confidences or its tokens.
     """
+    then: str = ""
+    """Name of the drafter that went on with tokens `n_first` and later; empty when one made all."""
+    n_first: int = 0
+    """Leading tokens that `source` made, where another drafter went on."""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -54,6 +58,19 @@ class Draft:
             self.confidences[:count],
             self.match_length,
             self.proposals[:count],
+            self.then if count > self.n_first else "",
+            self.n_first if count > self.n_first else 0,
+        )
+
+    def shares(self, accepted: int) -> tuple[tuple[str, int, int], ...]:
+        """(drafter, drafted, accepted) of each drafter that has a part in it, when `accepted` of
+        all its tokens were."""
+        if not self.then:
+            return ((self.source, len(self.tokens), accepted),)
+        n_first = self.n_first
+        return (
+            (self.source, n_first, min(accepted, n_first)),
+            (self.then, len(self.tokens) - n_first, max(0, accepted - n_first)),
         )
 
     def followed_by(self, other: Draft) -> Draft:
@@ -77,6 +94,8 @@ class Draft:
             self.confidences + other.confidences if both else (),
             self.match_length,
             proposals,
+            other.source,
+            len(self.tokens),
         )
 
 

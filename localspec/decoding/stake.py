@@ -11,6 +11,7 @@ _SHARE = 0.02
 """Share of the time by which the stake grows."""
 _MOST = 20.0
 """Plain passes that gains can add up to."""
+_LEAST = 0.05
 _CREDIT_MOST = 10.0
 """Plain passes that rehearsals can add up to."""
 
@@ -49,6 +50,11 @@ class Stake:
     def held(self) -> float:
         """Plain passes that may be lost, rehearsals left out."""
         return self._held
+
+    @property
+    def wealth(self) -> float:
+        """Plain passes that may be lost; above 0.0 also where nothing is left."""
+        return max(self._held + self._credit, _LEAST)
 
     def affordable(self, most: int, table: Sequence[float]) -> int:
         """The longest draft, up to `most`, whose rejection as a whole is covered.

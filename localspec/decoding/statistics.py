@@ -52,10 +52,11 @@ class RoundStatistics:
         self._by_drafted[drafted - 1] += 1
         if accepted:
             self._by_accepted[accepted - 1] += 1
-        counts = self._by_source.setdefault(outcome.source, [0, 0, 0])
-        counts[0] += 1
-        counts[1] += drafted
-        counts[2] += accepted
+        for name, its_drafted, its_accepted in outcome.draft.shares(accepted):
+            counts = self._by_source.setdefault(name, [0, 0, 0])
+            counts[0] += 1
+            counts[1] += its_drafted
+            counts[2] += its_accepted
 
     @property
     def rounds(self) -> int:
@@ -97,13 +98,14 @@ class ZeroAcceptanceWatch:
 
     def add(self, outcome: Round) -> Notice | None:
         """The one-time notice when this round makes it due, None otherwise."""
-        source = outcome.source
+        # Who went on with another drafter's tokens is judged by the rounds of its own.
+        source, its_drafted, its_accepted = outcome.draft.shares(outcome.accepted)[0]
         if not outcome.drafted or source in self._settled:
             return None
-        if outcome.accepted:
+        if its_accepted:
             self._settled.add(source)
             return None
-        drafted = self._drafted.get(source, 0) + outcome.drafted
+        drafted = self._drafted.get(source, 0) + its_drafted
         self._drafted[source] = drafted
         if drafted < ZERO_ACCEPTANCE_TOKENS:
             return None

@@ -74,8 +74,13 @@ class SimulatedDrafter:
     def begin(self, tokens: Sequence[int]) -> None:
         self.place = len(tokens)
 
-    def propose(self, max_tokens: int) -> Draft:
-        places = range(self.place, min(self.place + max_tokens, len(self.right)))
+    @property
+    def draws(self) -> bool:
+        return False
+
+    def propose(self, max_tokens: int, after: Sequence[int] = ()) -> Draft:
+        begin = self.place + len(after)
+        places = range(begin, min(begin + max_tokens, len(self.right)))
         tokens = tuple(place if self.right[place] else -1 for place in places)
         self.clock.seconds += self.token_s * len(tokens)
         self.asked.append(max_tokens)
