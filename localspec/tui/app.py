@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.theme import Theme
@@ -13,8 +13,10 @@ from textual.theme import Theme
 from localspec.tui.backend.contract import Backend
 from localspec.tui.backend.views import Download, MachineView
 from localspec.tui.chat_session import ChatSession
+from localspec.tui.collecting import collect_if_due
 from localspec.tui.commands import ActionProvider
 from localspec.tui.messages import MachineFound, RunRequested, ScreenRequested
+from localspec.tui.pace import Pace
 from localspec.tui.screens.base import BaseScreen
 from localspec.tui.screens.bench import BenchScreen
 from localspec.tui.screens.chat import ChatScreen
@@ -27,6 +29,9 @@ from localspec.tui.theme import DARK_NAME, LIGHT_NAME, look_for, themes
 from localspec.tui.widgets.topbar import SCREENS
 
 _POLL_S = 0.25
+_TIDY_EVERY_S = 5.0
+_QUIET_S = 3.0
+"""Seconds without a key after which nobody is taken to be waiting for one."""
 
 
 class LocalspecApp(App[None]):
@@ -64,6 +69,7 @@ class LocalspecApp(App[None]):
         self.session = ChatSession(backend.chats)
         self.session.settings = self._state.settings
         self.session.method = self._state.method
+        self._pace = Pace()
         self._downloads: tuple[Download, ...] = ()
         self._machine: MachineView | None = None
         self._screens: dict[str, BaseScreen] = {}
@@ -78,6 +84,7 @@ class LocalspecApp(App[None]):
             self.add_mode(name, partial(_same, screen))
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(_POLL_S, self._poll_downloads)
+        self.set_interval(_TIDY_EVERY_S, self._tidy)
         self._find_machine()
         first = self._start_screen or self._state.screen or "models"
         await self.switch_mode(first if first in self._screens else "models")
@@ -87,7 +94,7 @@ class LocalspecApp(App[None]):
 
     def _make_screens(self) -> dict[str, BaseScreen]:
         backend = self.backend
-        self._chat = ChatScreen(backend, self.session, self._state.history)
+        self._chat = ChatScreen(backend, self.session, self._state.history, self._pace)
         self._fit = FitScreen(backend)
         self._bench = BenchScreen(backend)
         return {
@@ -173,6 +180,15 @@ class LocalspecApp(App[None]):
             self._downloads = downloads
             for screen in self._mounted():
                 screen.show_downloads(downloads)
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key):
+            self._pace.key()
+        await super().on_event(event)
+
+    def _tidy(self) -> None:
+        if not self.session.meter.running and self._pace.since_key > _QUIET_S:
+            collect_if_due()
 
     def _theme_changed(self, theme: Theme) -> None:
         for screen in self._mounted():

@@ -126,7 +126,7 @@ async def test_the_screen_is_the_picture(
     if not UPDATE and version.read_text().strip() != textual.__version__:
         pytest.skip(f"the pictures are of Textual {version.read_text().strip()}")
     # How long the fake thought is of no interest, and would differ each time.
-    monkeypatch.setattr("localspec.tui.screens.chat.monotonic", lambda: 0.0)
+    monkeypatch.setattr("localspec.tui.screens.chat_answering.monotonic", lambda: 0.0)
     screen, act = VIEWS[name]
     backend.state["welcomed"] = name != "welcome"
     if name == "downloads":

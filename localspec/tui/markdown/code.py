@@ -9,6 +9,8 @@ from rich.text import Text
 
 from localspec.tui.theme import Look
 
+_COMMON = ("python", "json", "bash", "javascript", "html", "c", "cpp", "rust", "sql", "yaml")
+
 
 def highlighted(source: str, language: str, look: Look) -> Text:
     """`source` with a colour for each kind of token; plain when the language is unknown."""
@@ -34,6 +36,12 @@ def highlighted(source: str, language: str, look: Look) -> Text:
     for kind, value in lexer.get_tokens(source):
         text.append(value, next((colour for known, colour in colours if kind in known), ""))
     return text
+
+
+def load_common_lexers() -> None:
+    """Make the lexers of the usual languages now: each takes tens of milliseconds once."""
+    for language in _COMMON:
+        _lexer(language)
 
 
 @lru_cache(maxsize=32)

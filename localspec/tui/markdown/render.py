@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from localspec.tui.markdown.blocks import Block
-from localspec.tui.markdown.code import highlighted
+from localspec.tui.markdown.code import highlighted, load_common_lexers
 from localspec.tui.markdown.inline import Tint, inline
 from localspec.tui.markdown.tables import table_lines
 from localspec.tui.theme import Look
@@ -38,6 +38,12 @@ def render(block: Block, width: int, look: Look, console: Console, *, tint: bool
         if line.cell_len > width:
             line.truncate(width)
     return lines
+
+
+def prepare() -> None:
+    """Make what the first block would have to wait for; takes a few tenths of a second."""
+    _parser().parse("*a* `b`\n\n- c\n")
+    load_common_lexers()
 
 
 @cache

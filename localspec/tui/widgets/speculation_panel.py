@@ -39,13 +39,32 @@ again with ctrl+r.
 
 
 class SpeculationPanel(Widget):
-    """Draws a Meter; `refresh` when it changed."""
+    """Draws a Meter; `update` looks whether it changed."""
 
     def __init__(self, meter: Meter, look: Look, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.border_title = "Speculation"
         self.meter = meter
         self.look = look
+        self._drawn: tuple[object, ...] = ()
+
+    def update(self) -> None:
+        """Draw again if there is anything new; cheap if there is not."""
+        meter = self.meter
+        figures = (
+            id(meter),
+            meter.now,
+            meter.average,
+            meter.tokens,
+            meter.rounds,
+            meter.running,
+            meter.plain_rate,
+            len(meter.spark),
+            len(meter.by_method),
+        )
+        if figures != self._drawn and self.display:
+            self._drawn = figures
+            self.refresh()
 
     def show_look(self, look: Look) -> None:
         """Draw again in other colours."""

@@ -12,11 +12,12 @@ from time import perf_counter
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widget import Widget
 
 from localspec.tui.theme import Look
 from localspec.tui.widgets.entries import Drawing, Entry, Thought
@@ -26,6 +27,8 @@ _SLICE_S = 0.008
 _SLICE_EVERY_S = 0.03
 _MARGIN = 2
 """Cells left and right of the text."""
+_KEPT_LINES = 600
+"""Finished lines that are kept: several screens, so that scrolling one line draws one line."""
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -50,6 +53,9 @@ class Transcript(ScrollView, can_focus=True):
         self._strips: list[list[Strip]] = []
         self._starts: list[int] = []
         self._height = 0
+        self._drawn: dict[int, Strip] = {}
+        """Lines as they go to the screen, by their number."""
+        self._ground = Style()
         self._stale: list[int] = []
         self._width = 0
         self._is_following = True
@@ -84,7 +90,7 @@ class Transcript(ScrollView, can_focus=True):
         follow = self._follows()
         del self._entries[index:], self._strips[index:], self._starts[index:]
         self._stale = [i for i in self._stale if i < index]
-        self._height = self._end(index - 1) if index else 0
+        first = self._height = self._end(index - 1) if index else 0
         # A long conversation that is opened is rendered in slices, its end first.
         long = len(entries) > 60
         for number, entry in enumerate(entries):
@@ -95,7 +101,7 @@ class Transcript(ScrollView, can_focus=True):
             self._strips.append([Strip.blank(1)] if is_late else self._render_entry(entry))
             self._starts.append(self._height)
             self._height += len(self._strips[-1])
-        self._settle(follow)
+        self._settle(follow, first)
         if self._stale:
             self._slices.resume()
 
@@ -108,7 +114,7 @@ class Transcript(ScrollView, can_focus=True):
         follow = self._follows()
         self._strips[index] = self._render_entry(entry)
         self._layout_from(index)
-        self._settle(follow)
+        self._settle(follow, self._starts[index])
 
     def follow(self) -> None:
         """Go to the end and stay there."""
@@ -116,27 +122,37 @@ class Transcript(ScrollView, can_focus=True):
         # The scroll bar appears only with the next layout: scrolling must not wait for it.
         self.scroll_end(animate=False, immediate=True, force=True)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # Asked for once: it walks up the tree of widgets.
+        self._ground = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
         line = int(self.scroll_offset.y) + y
-        ground = self.rich_style
         if line >= self._height:
-            return Strip.blank(width, ground)
+            return Strip.blank(self.size.width, self._ground)
+        selection = self.text_selection
+        if selection is not None and (span := selection.get_span(line)) is not None:
+            return self._finished(self._highlight(self._strip(line), *span), line)
+        strip = self._drawn.get(line)
+        if strip is None:
+            if len(self._drawn) >= _KEPT_LINES:
+                self._drawn.clear()
+            strip = self._drawn[line] = self._finished(self._strip(line), line)
+        return strip
+
+    def _strip(self, line: int) -> Strip:
         index = bisect_right(self._starts, line) - 1
         strips = self._strips[index]
         within = line - self._starts[index]
-        strip = strips[within] if within < len(strips) else Strip.blank(1)
-        selection = self.text_selection
-        if selection is not None and (span := selection.get_span(line)) is not None:
-            strip = self._highlight(strip, *span)
+        return strips[within] if within < len(strips) else Strip.blank(1)
+
+    def _finished(self, strip: Strip, line: int) -> Strip:
+        """With its margin, as wide as the widget, on its ground."""
+        width = self.size.width
         margin = Strip([Segment(" " * _MARGIN)], _MARGIN)
-        offset = strip.apply_offsets(0, line)
-        return (
-            Strip.join([margin, offset])
-            .extend_cell_length(width)
-            .crop(0, width)
-            .apply_style(ground)
-        )
+        whole = Strip.join([margin, strip.apply_offsets(0, line)])
+        return whole.adjust_cell_length(width).apply_style(self._ground)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         text = "\n".join(strip.text.rstrip() for strips in self._strips for strip in strips)
@@ -198,8 +214,17 @@ class Transcript(ScrollView, can_focus=True):
             height += len(self._strips[i])
         self._height = height
 
-    def _settle(self, follow: bool) -> None:
-        self.virtual_size = Size(self.size.width, self._height)
+    def _settle(self, follow: bool, changed: int) -> None:
+        """Take the new height over and draw again from line `changed` on."""
+        for line in [line for line in self._drawn if line >= changed]:
+            del self._drawn[line]
+        size = Size(self.size.width, self._height)
+        if self.show_vertical_scrollbar == (self._height > self.container_size.height):
+            # Neither this widget nor its neighbours change their places: no layout.
+            self.set_reactive(Widget.virtual_size, size)
+        else:
+            self.virtual_size = size
+        top = self.scroll_offset.y
         if follow:
             self.follow()
         if self.show_vertical_scrollbar:
@@ -207,7 +232,13 @@ class Transcript(ScrollView, can_focus=True):
             thumb = self.vertical_scrollbar
             thumb.window_virtual_size, thumb.window_size = self._height, self.size.height
             thumb.position = int(self.scroll_y)
-        self.refresh()
+        shown = changed - int(top)
+        if self.scroll_offset.y == top and shown > 0:
+            left = self.size.height - shown
+            if left > 0:
+                self.refresh(Region(0, shown, self.size.width, left))
+        else:
+            self.refresh()
 
     def _render_entry(self, entry: Entry) -> list[Strip]:
         width = max(10, (self.size.width or 80) - 2 * _MARGIN)
@@ -241,7 +272,7 @@ class Transcript(ScrollView, can_focus=True):
         if self._stale:
             self._slices.resume()
         self._layout_from(0)
-        self._settle(follow)
+        self._settle(follow, 0)
         if not follow:
             self._go_to(self._starts[visible.start] + within)
 
@@ -261,6 +292,6 @@ class Transcript(ScrollView, can_focus=True):
             self._strips[index] = self._render_entry(self._entries[index])
             first = min(first, index)
         self._layout_from(first)
-        self._settle(follow)
+        self._settle(follow, self._starts[first] if first < len(self._starts) else self._height)
         if not follow:
             self._go_to(self._starts[top] + within)
