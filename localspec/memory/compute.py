@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from localspec.ggufmeta.architecture import Architecture
+from localspec.memory.cache import layer_kv_bytes
 from localspec.memory.graph.allocator import buffer_sizes
 from localspec.memory.graph.builder import Batch, GraphUnknownError
 from localspec.memory.graph.model import build_graph
@@ -17,24 +19,58 @@ from localspec.memory.weights import largest_left_on_host
 _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 _ALIGNMENT = 32
 _GPU_ALIGNMENT = 128
+_OFFLOADED_TOKENS = 32
+"""From here on a pass goes to a card that holds no weights (ggml's op_offload_min_batch_size)."""
 
 
 def compute_bytes(load: ModelLoad, placement: Placement) -> tuple[int, ...]:
     """(n_devices,) the compute buffers of the largest pass; GPUs first, the host last."""
-    sizes = list(
-        _sizes(
-            load.architecture,
-            tuple((tensor.name, tensor.shape) for tensor in load.header.tensors),
-            batch_of(load),
-            (*placement.layers[: load.architecture.n_layer], placement.output),
-            placement.host,
-        )
-    )
+    batch = batch_of(load)
+    if placement.host and not placement.on_gpu:
+        return _long_passes_on_card(load, placement, batch)
+    layers = placement.layers[: load.architecture.n_layer]
+    sizes = list(_sizes_at(load, batch, (*layers, placement.output), placement.host))
     if placement.is_partial or (load.experts_on_cpu and placement.on_gpu):
-        copied = largest_left_on_host(load, placement)
         busiest = min(device for device in (*placement.layers, placement.output))
-        sizes[busiest] += copied
+        sizes[busiest] += _largest_copy(load, placement)
     return tuple(sizes)
+
+
+def _long_passes_on_card(load: ModelLoad, placement: Placement, batch: Batch) -> tuple[int, ...]:
+    """The buffers of a model that is wholly in host memory on a machine with a card.
+
+    llama.cpp computes what multiplies weights with 32 tokens or more on the first card even then:
+    each matrix is copied there for its turn, and so are the keys and values attention reads
+    (ggml-backend.cpp backend_id_from_cur, op_offload; ggml-cuda.cu offload_op). The rows of logits
+    are fewer than that and stay on the host, as shorter passes do. Not held against a probe: the
+    sizes follow from the scheduler's source.
+    """
+    host, n_layer = placement.host, load.architecture.n_layer
+    on_host = (host,) * (n_layer + 1)
+    if batch.n_tokens < _OFFLOADED_TOKENS:
+        return _sizes_at(load, batch, on_host, host)
+    long = list(_sizes_at(load, batch, (*(0,) * n_layer, host), host))
+    long[0] += _largest_copy(load, placement)
+    short = _sizes_at(load, replace(batch, n_tokens=_OFFLOADED_TOKENS - 1), on_host, host)
+    long[-1] = max(long[-1], short[-1])
+    return tuple(long)
+
+
+def _largest_copy(load: ModelLoad, placement: Placement) -> int:
+    """Bytes of what is copied to a card at a time: a matrix, or keys and values of a layer."""
+    caches = (
+        layer_kv_bytes(load, layer)
+        for layer in load.architecture.trunk
+        if placement.layers[layer.index] == placement.host
+    )
+    return max(largest_left_on_host(load, placement), *caches, 0)
+
+
+def _sizes_at(
+    load: ModelLoad, batch: Batch, devices: tuple[int, ...], host: int
+) -> tuple[int, ...]:
+    shapes = tuple((tensor.name, tensor.shape) for tensor in load.header.tensors)
+    return _sizes(load.architecture, shapes, batch, devices, host)
 
 
 def nextn_compute_bytes(load: ModelLoad, placement: Placement) -> tuple[int, ...]:

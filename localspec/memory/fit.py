@@ -216,10 +216,10 @@ def _changes(
         )
     changes += _fewer_experts(loads, asked, planner)
     whole = len(target.architecture.layers) + 1
-    # Not 0: llama.cpp computes long passes on the card even then, which the estimate leaves out.
-    if asked.gpus and layers and layers < min(whole, asked.placements[0].on_gpu):
+    if asked.gpus and layers is not None and layers < min(whole, asked.placements[0].on_gpu):
         fewer = (replace(target, gpu_layers=layers), *loads[1:])
-        text = f"the other {whole - layers} layers on the CPU: slow"
+        others = f"the other {whole - layers}" if layers else f"all {whole}"
+        text = f"{others} layers on the CPU: slow"
         changes.append((f"--gpu-layers {layers}", text, fewer))
     return changes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -304,12 +305,43 @@ def test_of_files_none_of_which_fits_the_smallest_is_offered(headers: dict[str, 
     assert [(s.change, s.fits) for s in offered] == [("a/b:Q2", False)]
 
 
-def test_no_layers_at_all_are_not_suggested(headers: dict[str, Header]) -> None:
-    # With 0 layers long passes still go to the card, which an estimate does not count.
+def test_long_passes_take_room_on_the_card_even_without_layers_there(
+    headers: dict[str, Header],
+) -> None:
+    machine = imagined_machine(vram=[24 * GIB], ram=64 * GIB)
+
+    def parts(**options: Any) -> dict[str, int]:
+        loads = make_loads(
+            headers["llama-3.1-8b"], None, LoadOptions(gpu_layers=0, n_ctx=8192, **options)
+        )
+        return {part.kind: part.bytes for part in estimate(loads, machine).gpus[0].parts}
+
+    whole = estimate(make_loads(headers["llama-3.1-8b"], None, LoadOptions(n_ctx=8192)), machine)
+    on_card = next(p.bytes for p in whole.gpus[0].parts if p.kind == "compute")
+    largest = max(t.nbytes for t in headers["llama-3.1-8b"].tensors if t.name.startswith("blk."))
+    found = parts()
+    assert set(found) == {"compute"}
+    # A card with all layers has the rows of logits too, and needs no copies of weights.
+    assert largest < found["compute"] < on_card + largest + MIB
+    # Long contexts copy more than the largest matrix: keys and values of a layer.
+    longer = make_loads(headers["llama-3.1-8b"], None, LoadOptions(gpu_layers=0, n_ctx=131072))
+    kv_of_a_layer = 131072 * 2 * 1024 * 2
+    assert estimate(longer, machine).gpus[0].required > kv_of_a_layer > largest
+    assert parts(n_ubatch=31) == {}
+
+
+def test_no_layers_are_suggested_where_not_one_fits(headers: dict[str, Header]) -> None:
     loads = make_loads(headers["llama-3.1-8b"], None, LoadOptions())
-    found = answer(loads, estimator(imagined_machine(vram=[CUDA_CONTEXT + MIB], ram=64 * GIB)))
+    room = estimator(imagined_machine(vram=[24 * GIB], ram=64 * GIB))
+    without = room([replace(loads[0], gpu_layers=0)]).gpus[0].required
+    machine = imagined_machine(vram=[CUDA_CONTEXT + without + MIB], ram=64 * GIB)
+    found = answer(loads, estimator(machine))
     assert found.max_gpu_layers == 0
-    assert not [s for s in found.suggestions if s.change.startswith("--gpu-layers")]
+    (change,) = [s for s in found.suggestions if s.change.startswith("--gpu-layers")]
+    assert (change.change, change.fits) == ("--gpu-layers 0", True)
+    # A smaller card has no room even for the passes.
+    tiny = imagined_machine(vram=[CUDA_CONTEXT + MIB], ram=64 * GIB)
+    assert answer(loads, estimator(tiny)).max_gpu_layers is None
 
 
 def test_nothing_fits_in_nothing(headers: dict[str, Header]) -> None:
