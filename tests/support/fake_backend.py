@@ -339,6 +339,7 @@ class FakeBackend:
     quants_online: bool = False
     """Whether the Hub answers and has other quantisations."""
     has_quants: bool = False
+    probe_error: LocalspecError | None = None
     machine_view: MachineView = field(
         default_factory=lambda: MachineView(
             devices=(DeviceView("RTX 4090", "gpu", 24 * GIB, int(22.6 * GIB)),),
@@ -369,6 +370,13 @@ class FakeBackend:
     def fit(self, model: str, choice: FitChoice) -> FitReport:
         self.calls.append(("fit", choice))
         report = fit_report(choice)
+        return replace(report, quants=QUANTS) if self.has_quants else report
+
+    def probe(self, model: str, choice: FitChoice) -> FitReport:
+        self.calls.append(("probe", choice))
+        if self.probe_error is not None:
+            raise self.probe_error
+        report = replace(fit_report(choice), source="from llama.cpp itself", probed=True)
         return replace(report, quants=QUANTS) if self.has_quants else report
 
     def find_quants(self, model: str) -> bool:
@@ -545,9 +553,10 @@ def fit_report(choice: FitChoice) -> FitReport:
         FitPart("target", "compute", 307 * MIB),
     ]
     if choice.use_draft:
+        draft_per_token = 28 * 1024 // (2 if choice.draft_kv_type == "q8_0" else 1)
         parts += [
             FitPart("draft", "weights", 462 * MIB),
-            FitPart("draft", "kv", n_ctx * 28 * 1024),
+            FitPart("draft", "kv", n_ctx * draft_per_token),
         ]
     free = int(22.6 * GIB)
     device = FitDevice("RTX 4090", 24 * GIB, free, tuple(parts), 310 * MIB)

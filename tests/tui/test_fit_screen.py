@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from localspec.errors import EngineError
 from localspec.tui.backend.views import FitChoice, FitDevice, FitPart
 from localspec.tui.theme import DARK
 from localspec.tui.widgets.fit_controls import FitControls
@@ -15,7 +16,14 @@ async def test_the_bar_and_every_control_are_shown(backend: FakeBackend) -> None
     async with running(backend, screen="fit", model=PAIR) as pilot:
         await until(pilot, lambda: "headroom" in screen_text(pilot))
         controls = pilot.app.screen.query_one(FitControls)
-        assert controls.names == ["context", "KV type", "GPU layers", "draft", "draft length"]
+        assert controls.names == [
+            "context",
+            "KV type",
+            "GPU layers",
+            "draft",
+            "draft KV type",
+            "draft length",
+        ]
         assert "largest that fits: 11,520" in screen_text(pilot)
         assert "target weights 18.4 GiB" in screen_text(pilot)
 
@@ -39,6 +47,50 @@ async def test_arrow_keys_change_what_is_asked_and_the_answer_follows(
         await until(pilot, lambda: not last(backend, "fit").use_draft)
         await pilot.press("down", "left", "left")
         await until(pilot, lambda: last(backend, "fit").draft_max == 14)
+
+
+async def test_the_estimate_is_shown_at_once_and_the_probe_takes_its_place(
+    backend: FakeBackend,
+) -> None:
+    async with running(backend, screen="fit", model=PAIR, size=(120, 40)) as pilot:
+        await until(pilot, lambda: "llama.cpp is being asked" in screen_text(pilot))
+        assert "estimated from the file's header" in screen_text(pilot)
+        assert "headroom" in screen_text(pilot)
+        await until(pilot, lambda: "from llama.cpp itself" in screen_text(pilot))
+        assert "being asked" not in screen_text(pilot)
+        await pilot.press("right")
+        await until(pilot, lambda: count(backend, "probe") == 2)
+        assert last(backend, "probe").n_ctx == 11520
+
+
+async def test_llama_cpp_is_asked_when_the_keys_have_come_to_rest(backend: FakeBackend) -> None:
+    async with running(backend, screen="fit", model=PAIR) as pilot:
+        await until(pilot, lambda: "headroom" in screen_text(pilot))
+        for _ in range(6):
+            await pilot.press("right", "left")
+        await pilot.press("right")
+        await until(pilot, lambda: "from llama.cpp itself" in screen_text(pilot))
+        assert count(backend, "probe") < count(backend, "fit")
+        assert last(backend, "probe").n_ctx == 11520
+
+
+async def test_a_probe_that_fails_leaves_the_estimate_and_says_why(backend: FakeBackend) -> None:
+    backend.probe_error = EngineError("llama.cpp cannot plan this")
+    async with running(backend, screen="fit", model=PAIR) as pilot:
+        await until(pilot, lambda: "llama.cpp cannot plan this" in screen_text(pilot))
+        assert "estimated from the file's header" in screen_text(pilot)
+        assert "headroom" in screen_text(pilot)
+
+
+async def test_the_draft_has_a_cache_type_of_its_own(backend: FakeBackend) -> None:
+    async with running(backend, screen="fit", model=PAIR) as pilot:
+        await until(pilot, lambda: "without it: 686.0 MiB more" in screen_text(pilot))
+        await pilot.press("down", "down", "down", "down", "right")
+        await until(pilot, lambda: last(backend, "fit").draft_kv_type == "q8_0")
+        assert last(backend, "fit").kv_type == "f16"
+        await pilot.press("l")
+        await until(pilot, lambda: backend.loaded is not None)
+        assert last(backend, "load")[1].draft_kv_type == "q8_0"
 
 
 async def test_launch_takes_exactly_what_is_shown(backend: FakeBackend) -> None:

@@ -61,6 +61,7 @@ async def test_fit_and_log_tell_of_the_model_that_is_loaded(tmp_path: Path) -> N
         await pilot.press("f5")
         await until(pilot, lambda: "headroom" in screen_text(pilot), tries=PATIENT)
         assert "largest that fits: 8,192" in screen_text(pilot)
+        await until(pilot, lambda: "from llama.cpp itself" in screen_text(pilot), tries=PATIENT)
         await pilot.press("f8")
         await until(pilot, lambda: "plan and reality" in screen_text(pilot), tries=PATIENT)
         await until(pilot, lambda: "compute buffer size" in screen_text(pilot), tries=PATIENT)

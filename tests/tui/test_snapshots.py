@@ -17,6 +17,7 @@ import textual
 from textual.widgets import Input, TextArea
 
 from localspec.chats.conversation import Turn
+from localspec.tui.screens.fit import FitScreen
 from localspec.tui.theme import DARK_NAME, LIGHT_NAME
 from localspec.tui.widgets.model_table import ModelTable
 from tests.support.fake_backend import THOUGHT, FakeBackend, some_downloads
@@ -73,12 +74,19 @@ async def _chats(pilot: AppPilot, backend: FakeBackend) -> None:
 
 async def _fit(pilot: AppPilot, backend: FakeBackend) -> None:
     await until(pilot, lambda: "headroom" in screen_text(pilot))
+    await until(pilot, lambda: _is_probed(pilot))
 
 
 async def _short(pilot: AppPilot, backend: FakeBackend) -> None:
     await _fit(pilot, backend)
     await pilot.press("right", "right")
-    await until(pilot, lambda: "too much" in screen_text(pilot))
+    await until(pilot, lambda: "too much" in screen_text(pilot) and _is_probed(pilot))
+
+
+def _is_probed(pilot: AppPilot) -> bool:
+    screen = pilot.app.screen
+    assert isinstance(screen, FitScreen)
+    return screen.report is not None and screen.report.probed
 
 
 async def _downloads(pilot: AppPilot, backend: FakeBackend) -> None:

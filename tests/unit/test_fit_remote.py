@@ -10,11 +10,11 @@ import pytest
 
 from localspec.catalog.entries import HubSource
 from localspec.cli.app import run_program
-from localspec.cli.headers import FoundHeader
 from localspec.errors import BadModelFile, DownloadError
 from localspec.ggufmeta.header import read_header
 from localspec.hub.client import HubClient
 from localspec.hub.failures import RetryPolicy
+from localspec.hub.found_header import FoundHeader
 from localspec.hub.remote_header import fetch_header, other_quants
 from tests.support.fake_hub import FakeHub, Fault, HubFile
 from tests.support.ghosts import write_ghost_of

@@ -83,6 +83,13 @@ class Backend(Protocol):
         """Takes a while the first time for a model."""
         ...
 
+    def probe(self, model: str, choice: FitChoice) -> FitReport:
+        """The same by llama.cpp's own figures. Takes seconds: starts a process.
+
+        Raises EngineError where llama.cpp cannot tell.
+        """
+        ...
+
     def find_quants(self, model: str) -> bool:
         """Ask the Hub for other quantisations of the target; whether there are any.
 

@@ -143,7 +143,7 @@ def engine_settings(resolved: ResolvedPair, choice: FitChoice, paths: Paths) -> 
     if choice.use_draft and resolved.draft is not None:
         if not isinstance(resolved.draft, LocalFile):
             raise UsageError(f"{resolved.draft.name} is not on this machine yet", hint="p pulls it")
-        draft = ModelSettings(resolved.draft.path, choice.draft_gpu_layers)
+        draft = ModelSettings(resolved.draft.path, choice.draft_gpu_layers, choice.draft_kv_type)
     settings = EngineSettings(
         target=ModelSettings(target.path, choice.gpu_layers, choice.kv_type),
         model_id=resolved.id,

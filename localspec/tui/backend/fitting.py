@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localspec.errors import DownloadError, LocalspecError
+from localspec.errors import EngineError, LocalspecError
 from localspec.paths import Paths
 from localspec.tui.backend.guess import guessed_size
 from localspec.tui.backend.library import Library
@@ -24,6 +27,7 @@ from localspec.units import GIB
 
 if TYPE_CHECKING:
     from localspec.ggufmeta.header import Header
+    from localspec.hub.found_header import FoundHeader
     from localspec.hub.resolve import LocalFile, Missing, ResolvedPair
     from localspec.memory.devices import Machine
     from localspec.memory.fit import Planner, Suggestion
@@ -33,12 +37,17 @@ if TYPE_CHECKING:
 KV_TYPES = ("f16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
 """Types of KV cache to choose from, the exact one first."""
 _DEFAULT_DRAFT_MAX = 16
+_ESTIMATED = "estimated from the file's header, checked against llama.cpp for every architecture"
+_PROBED = "from llama.cpp itself, asked with these settings"
 _USUAL_CTX = 4096
 """Tokens of context below which a pair that fits is called tight."""
 
 
 class Fitting:
-    """Plans by estimate; headers are read once. May be called from several threads."""
+    """Plans by estimate, and by llama.cpp itself when asked; headers are read once.
+
+    May be called from several threads.
+    """
 
     def __init__(
         self, paths: Paths, library: Library, devices: Callable[[], Sequence[Any]]
@@ -47,7 +56,7 @@ class Fitting:
         self._paths = paths
         self._library = library
         self._devices = devices
-        self._headers: dict[str, Header] = {}
+        self._headers: dict[str, FoundHeader] = {}
         self._quants: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
 
@@ -64,28 +73,32 @@ class Fitting:
             return FitBrief("unknown", "?", error.message)
         return brief_of(report)
 
-    def report(self, model: str, choice: FitChoice, *, quick: bool = False) -> FitReport:
-        """Everything about one choice. quick: without suggestions.
+    def report(
+        self, model: str, choice: FitChoice, *, quick: bool = False, probe: bool = False
+    ) -> FitReport:
+        """Everything about one choice. quick: without suggestions. probe: with the figures that
+        llama.cpp itself has for it, which takes a second or more.
 
-        Raises UsageError, BadModelFile, and DownloadError when the Hub is needed and does not
-        answer.
+        Raises UsageError, BadModelFile, DownloadError when the Hub is needed and does not answer,
+        and EngineError when llama.cpp cannot plan it.
         """
         from localspec.memory.fit import estimator, max_ctx_that_fits, max_gpu_layers, suggest
 
         resolved = self._library.resolve(named(model, choice.quant))
-        target = self._header(resolved.target)
-        draft = self._header(resolved.draft) if resolved.draft is not None else None
+        found = [self._header(file) for file in (resolved.target, resolved.draft) if file]
+        target = found[0].header
+        draft = found[1].header if len(found) > 1 else None
         machine = self._machine()
         planner = estimator(machine)
         full = replace(choice, draft_max=choice.draft_max or resolved.draft_max)
         loads = _loads(target, draft, full)
-        plan = planner(loads)
+        plan = self._probed(loads, found, machine) if probe else planner(loads)
         max_ctx = max_ctx_that_fits(loads, planner)
         suggestions: tuple[FitSuggestion, ...] = ()
         if not quick:
             layers = max_gpu_layers(loads, planner) if plan.gpus else None
-            found = suggest(loads, planner, plan, max_ctx, layers)
-            suggestions = tuple(_suggestion(item, full, target, draft, planner) for item in found)
+            changes = suggest(loads, planner, plan, max_ctx, layers)
+            suggestions = tuple(_suggestion(item, full, target, draft, planner) for item in changes)
         architecture = loads[0].architecture
         return FitReport(
             choice=replace(
@@ -104,8 +117,8 @@ class Fitting:
             quants=self._quants.get(model, ()),
             draft_name=resolved.draft.name if resolved.draft is not None else "",
             suggestions=suggestions,
-            source="estimated from the file's header, checked against llama.cpp for every "
-            "architecture",
+            source=_PROBED if probe else _ESTIMATED,
+            probed=probe,
             notes=resolved.notes,
         )
 
@@ -133,13 +146,32 @@ class Fitting:
         return len(self._quants[model]) > 1
 
     def _machine(self) -> Machine:
+        from localspec.memory.calibration import Calibration
         from localspec.memory.devices import this_machine
 
-        return this_machine(self._devices())
+        known = Calibration(self._paths.calibration).reserves()
+        return this_machine(self._devices(), reserves=known)
 
-    def _header(self, file: LocalFile | Missing) -> Header:
-        from localspec.catalog.entries import HubSource
-        from localspec.ggufmeta.header import read_header
+    def _probed(
+        self, loads: tuple[ModelLoad, ...], found: Sequence[FoundHeader], machine: Machine
+    ) -> Plan:
+        """The plan by llama.cpp's own figures. Raises EngineError."""
+        if sys.platform == "win32" and any(header.path is None for header in found):
+            # A long file is not sparse by itself there: a ghost would fill the disk.
+            raise EngineError("files that are not here can only be estimated on Windows")
+        from localspec.engine.probing import probe_in_child
+        from localspec.memory.probe import probe
+
+        with tempfile.TemporaryDirectory(prefix="localspec-ghost-") as folder:
+            # A file that is here answers as well as its ghost.
+            ghosts = [
+                header.path or header.ghost(Path(folder) / str(index))
+                for index, header in enumerate(found[: len(loads)])
+            ]
+            return probe(loads, ghosts, machine, probe_in_child)
+
+    def _header(self, file: LocalFile | Missing) -> FoundHeader:
+        from localspec.hub.found_header import find_header
         from localspec.hub.resolve import LocalFile
 
         key = str(file.path) if isinstance(file, LocalFile) else str(file.source)
@@ -147,18 +179,7 @@ class Fitting:
             known = self._headers.get(key)
         if known is not None:
             return known
-        if isinstance(file, LocalFile):
-            header = read_header(file.path)
-        elif isinstance(file.source, HubSource):
-            from localspec.hub.client import HubClient
-            from localspec.hub.remote_header import fetch_header
-
-            header = fetch_header(file.source, HubClient(), self._paths.cache).header
-        else:
-            raise DownloadError(
-                f"{file.name} is not here, and only its file tells what is in it",
-                hint="p pulls it",
-            )
+        header = find_header(file, self._paths)
         with self._lock:
             self._headers[key] = header
         return header
@@ -204,8 +225,12 @@ def applied(change: str, choice: FitChoice) -> FitChoice | None:
         case "--ctx":
             return replace(choice, n_ctx=int(value))
         case "--kv-type":
-            # One type stands for the target here; the option of a draft may follow it.
-            return replace(choice, kv_type=value.split()[0])
+            words = value.split()
+            if "--draft-kv-type" in words:
+                choice = replace(choice, draft_kv_type=words[-1])
+            return replace(choice, kv_type=words[0])
+        case "--draft-kv-type":
+            return replace(choice, draft_kv_type=value)
         case "--gpu-layers":
             return replace(choice, gpu_layers=int(value))
         case "--draft-gpu-layers":
@@ -225,6 +250,7 @@ def _loads(target: Header, draft: Header | None, choice: FitChoice) -> tuple[Mod
     options = LoadOptions(
         n_ctx=choice.n_ctx or None,
         kv_type=choice.kv_type,
+        draft_kv_type=choice.draft_kv_type,
         gpu_layers=choice.gpu_layers,
         draft_gpu_layers=choice.draft_gpu_layers,
         n_ubatch=choice.n_ubatch,

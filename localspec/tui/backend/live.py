@@ -87,6 +87,9 @@ class LiveBackend:
     def fit(self, model: str, choice: FitChoice) -> FitReport:
         return self._fitting.report(model, choice)
 
+    def probe(self, model: str, choice: FitChoice) -> FitReport:
+        return self._fitting.report(model, choice, probe=True)
+
     def find_quants(self, model: str) -> bool:
         return self._fitting.find_quants(model)
 

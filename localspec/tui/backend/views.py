@@ -127,6 +127,7 @@ class FitChoice:
     n_ctx: int = 0
     """0 leaves it to the program."""
     kv_type: str = "f16"
+    draft_kv_type: str = "f16"
     gpu_layers: int | None = None
     """None is all of them."""
     use_draft: bool = True
@@ -204,6 +205,8 @@ class FitReport:
     suggestions: tuple[FitSuggestion, ...] = ()
     source: str = ""
     """Where the figures come from, in words."""
+    probed: bool = False
+    """Whether they are llama.cpp's own."""
     notes: tuple[str, ...] = ()
 
 

@@ -15,7 +15,7 @@ from textual.widgets import Footer, Static
 
 from localspec.errors import LocalspecError
 from localspec.tui.backend.contract import Backend
-from localspec.tui.backend.views import FitChoice, FitReport, FitSuggestion, named
+from localspec.tui.backend.views import FitChoice, FitReport, named
 from localspec.tui.messages import RunRequested
 from localspec.tui.screens.base import BaseScreen
 from localspec.tui.theme import Look
@@ -32,11 +32,15 @@ KV cache of both, and the buffers that computing takes.
 - **context**: tokens of conversation that are kept. The cache grows with it.
 - **KV type**: how exactly the cache is kept. `q8_0` takes half of `f16`.
 - **GPU layers**: what is not on the GPU computes on the CPU, several times slower.
+- **draft KV type**: the same for the draft's own cache; the text does not depend on it.
 - **draft length**: most tokens a drafter may propose in a round.
 
-Figures come from the header of the file alone, by llama.cpp's own rules; they are held against \
-llama.cpp for every architecture in the tests.
+Figures appear at once, estimated from the header of the file alone. Then llama.cpp itself is \
+asked, in a process of its own that loads nothing, and its figures take their place. The last line \
+says which are shown. What lies outside all buffers was measured at earlier loads, or is assumed.
 """
+_SETTLED_S = 0.4
+"""Seconds without a change after which llama.cpp is asked: not for every press of a key."""
 _NOTHING = "Choose a pair first: F3 shows the models, f on one of them comes back here."
 
 
@@ -49,6 +53,15 @@ class ReportFound(Message):
 
 class QuantsFound(Message):
     """There are other quantisations of the target."""
+
+
+class ProbeFailed(Message):
+    """llama.cpp could not tell; the estimate stays."""
+
+    def __init__(self, asked: FitChoice, error: LocalspecError) -> None:
+        super().__init__()
+        self.asked = asked
+        self.error = error
 
 
 class ReportFailed(Message):
@@ -78,6 +91,8 @@ class FitScreen(BaseScreen):
         self.model = ""
         self._wanted = FitChoice()
         self._report: FitReport | None = None
+        self._asking = ""
+        """What is said about llama.cpp's own figures while the estimate is shown."""
 
     @property
     def report(self) -> FitReport | None:
@@ -109,6 +124,8 @@ class FitScreen(BaseScreen):
         self.query_one("#fit-suggestions", Static).update("")
         self.query_one(Activity).say(f"reading the header of {model}")
         self.query_one(FitControls).focus()
+        # What is still being asked is about another pair.
+        self.workers.cancel_group(self, "probe")
         self._ask()
         self._find_quants()
 
@@ -132,6 +149,18 @@ class FitScreen(BaseScreen):
         else:
             self.post_message(ReportFound(wanted, report))
 
+    @work(group="probe", exclusive=True)
+    async def _probe(self) -> None:
+        """llama.cpp's own figures, when the keys have come to rest."""
+        wanted, model = self._wanted, self.model
+        await asyncio.sleep(_SETTLED_S)
+        try:
+            report = await asyncio.to_thread(self.backend.probe, model, wanted)
+        except LocalspecError as error:
+            self.post_message(ProbeFailed(wanted, error))
+        else:
+            self.post_message(ReportFound(wanted, report))
+
     @work(group="quants", exclusive=True)
     async def _find_quants(self) -> None:
         if await asyncio.to_thread(self.backend.find_quants, self.model):
@@ -146,9 +175,19 @@ class FitScreen(BaseScreen):
         if message.asked != self._wanted:
             return  # another key was pressed meanwhile
         self._report = message.report
+        self._asking = ""
         self.query_one(Activity).clear()
+        if not message.report.probed:
+            self._asking = "llama.cpp is being asked"
+            self._probe()
         self.query_one(FitControls).show(message.report)
         self._show()
+
+    @on(ProbeFailed)
+    def _probe_failed(self, message: ProbeFailed) -> None:
+        if message.asked == self._wanted:
+            self._asking = message.error.message
+            self._show()
 
     @on(ReportFailed)
     def _report_failed(self, message: ReportFailed) -> None:
@@ -212,18 +251,19 @@ class FitScreen(BaseScreen):
         body = self.query_one("#fit-body")
         body.border_subtitle = "fits" if report.fits else "does not fit"
         body.set_class(not report.fits, "short")
-        self.query_one("#fit-suggestions", Static).update(
-            suggestion_text(report.suggestions, look, width)
-        )
-        notes = [*report.notes, f"figures: {report.source}"]
+        self.query_one("#fit-suggestions", Static).update(suggestion_text(report, look, width))
+        source = f"{report.source}; {self._asking}" if self._asking else report.source
+        notes = [*report.notes, f"figures: {source}"]
         self.query_one("#fit-source", Static).update(Text("\n".join(notes), look.muted))
 
 
-def suggestion_text(suggestions: tuple[FitSuggestion, ...], look: Look, width: int) -> Text:
+def suggestion_text(report: FitReport, look: Look, width: int) -> Text:
     """Numbered lines, each with its new total."""
+    suggestions = report.suggestions
     if not suggestions:
         return Text("nothing frees more memory", look.muted)
-    lines = [Text("To free memory", f"bold {look.text}")]
+    title = "To free memory" if report.fits else f"To reach {report.choice.n_ctx:,} tokens"
+    lines = [Text(title, f"bold {look.text}")]
     for number, item in enumerate(suggestions[:9], 1):
         sign = "✓" if item.fits else "✗"
         tail = f" {item.required / GIB:6.1f} GiB {sign} {'fits' if item.fits else 'too much'}"

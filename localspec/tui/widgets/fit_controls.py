@@ -14,10 +14,13 @@ from textual.widget import Widget
 
 from localspec.tui.backend.views import FitChoice, FitReport
 from localspec.tui.theme import Look
+from localspec.units import format_bytes
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576)
 _NAME_WIDTH = 16
 _VALUE_WIDTH = 18
+_Q8_SAVES = 1 - 34 / 64
+"""Of an f16 cache: a block of 32 values takes 34 bytes as q8_0, 64 as f16."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ def controls(report: FitReport) -> list[Control]:
             "KV type",
             kinds,
             kinds.index(choice.kv_type) if choice.kv_type in kinds else 0,
-            "q8_0 halves the cache, hardly less exact" if choice.kv_type == "f16" else "",
+            _kv_hint(report, "target", choice.kv_type),
             lambda old, index: replace(old, kv_type=kinds[index]),
         )
     )
@@ -64,10 +67,22 @@ def controls(report: FitReport) -> list[Control]:
                 "draft",
                 ("none", report.draft_name),
                 int(choice.use_draft),
-                "" if choice.use_draft else "the n-gram drafter runs in its place",
+                f"without it: {_size(report, 'draft')} more"
+                if choice.use_draft
+                else "the n-gram drafter runs in its place",
                 lambda old, index: replace(old, use_draft=bool(index)),
             )
         )
+        if choice.use_draft:
+            found.append(
+                Control(
+                    "draft KV type",
+                    kinds,
+                    kinds.index(choice.draft_kv_type) if choice.draft_kv_type in kinds else 0,
+                    _kv_hint(report, "draft", choice.draft_kv_type),
+                    lambda old, index: replace(old, draft_kv_type=kinds[index]),
+                )
+            )
     if len(report.quants) > 1:
         quants = report.quants
         found.append(
@@ -91,6 +106,19 @@ def controls(report: FitReport) -> list[Control]:
         )
     )
     return found
+
+
+def _kv_hint(report: FitReport, model: str, kind: str) -> str:
+    """What the next smaller type would free, when the cache is of the exact one."""
+    if kind != "f16":
+        return ""
+    cost = "nearly no loss" if model == "target" else "the text stays the same"
+    return f"q8_0 frees {_size(report, model, 'kv', _Q8_SAVES)}: {cost}"
+
+
+def _size(report: FitReport, model: str, kind: str = "", share: float = 1.0) -> str:
+    parts = [part for device in report.devices for part in device.parts if part.model == model]
+    return format_bytes(int(share * sum(p.bytes for p in parts if kind in ("", p.kind))))
 
 
 def _context(report: FitReport) -> Control:
