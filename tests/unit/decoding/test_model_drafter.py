@@ -385,7 +385,8 @@ def test_a_draft_that_goes_on_with_another_keeps_what_is_known_of_each_token() -
     sure = Draft((1, 2), "ngram", (0.9, 0.8), 4)
     drawn = Draft((5,), "model", (0.7,), proposals=(law,))
     both = sure.followed_by(drawn)
-    assert both == Draft((1, 2, 5), "ngram", (0.9, 0.8, 0.7), 4, (None, None, law))
+    known = ((1, 2, 5), "ngram", (0.9, 0.8, 0.7), 4, (None, None, law), "model", 2)
+    assert both == Draft(*known)
     assert both.is_drawn
     assert both.first(2) == Draft((1, 2), "ngram", (0.9, 0.8), 4, (None, None))
     assert not both.first(2).is_drawn
