@@ -237,11 +237,11 @@ class EngineClient:
         """Runs in a thread of its own: the pipe's reads block."""
         while True:
             try:
-                reply = child.connection.recv()
+                replies = child.connection.recv()
             except (EOFError, OSError, TypeError):
                 # TypeError: the connection was closed under a blocking read.
                 break
-            self._call(self._deliver, reply)
+            self._call(self._deliver, replies)
         if not self._closed:
             self._call(self._fail_all, child, child.crash())
 
@@ -249,13 +249,15 @@ class EngineClient:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _deliver(self, reply: Reply) -> None:
-        replies = self._waiting.get(reply.id)
-        if replies is not None:
-            replies.put_nowait(reply)
-        elif isinstance(reply, Said) and isinstance(reply.event, Notice):
-            # Said after its answer had ended, as when the lookup cache could not be saved.
-            self._on_event(reply.event)
+    def _deliver(self, told: list[Reply]) -> None:
+        """Replies that came together, in order."""
+        for reply in told:
+            replies = self._waiting.get(reply.id)
+            if replies is not None:
+                replies.put_nowait(reply)
+            elif isinstance(reply, Said) and isinstance(reply.event, Notice):
+                # Said after its answer had ended, as when the lookup cache could not be saved.
+                self._on_event(reply.event)
 
     def _fail_all(self, child: Child, crash: EngineCrashed) -> None:
         if child is self._child:

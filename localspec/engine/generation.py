@@ -100,6 +100,8 @@ class Generation:
         self._evaluated = self._cached
         self._pending = 0
         """Prompt tokens in the present pass; 0 in a round."""
+        self._first: int | None = None
+        """The first token, until rounds begin with it."""
         emit(PromptProgress(self._cached, len(self._prompt), self._cached))
 
     def part(self, rows: int) -> Part | None:
@@ -118,6 +120,8 @@ class Generation:
             chunk = self._prompt[self._evaluated : self._evaluated + self._pending]
             outputs = Outputs.LAST if self._pending == left else Outputs.NONE
             return Part(chunk, outputs, self.sequence)
+        if self._first is not None:
+            self._begin_rounds(self._first)
         most = self._request.max_tokens
         if most is not None and len(self._tokens) >= most:
             self._end("length")
@@ -191,21 +195,27 @@ class Generation:
         self._sampler.accept_prompt(self._prompt)
         first = self._target.sample(row)
         most = self._request.max_tokens
-        reason = None
         if most is not None and most < 1:
-            reason = "length"
+            self._end_at_once("length")
         elif self._take((first,), 0):
-            reason = "stop"
+            self._end_at_once("stop")
         else:
-            # The first word is what people wait for: it does not wait for others.
+            # The first word is what people wait for: it is told before drafters read the prompt.
+            self._first = first
             self._decode_begun = perf_counter()
             self._tell()
-            # A draft model reads the prompt here: that is prompt time too.
-            self._loop.start([*self._prompt, first])
+
+    def _end_at_once(self, reason: str) -> None:
+        self._decode_begun = perf_counter()
+        self._prompt_s = self._decode_begun - self._begun
+        self._end(reason)
+
+    def _begin_rounds(self, first: int) -> None:
+        # A draft model reads the prompt here: that is prompt time too.
+        self._first = None
+        self._loop.start([*self._prompt, first])
         self._told = self._decode_begun = perf_counter()
         self._prompt_s = self._decode_begun - self._begun
-        if reason:
-            self._end(reason)
 
     def _settle_round(self, outcome: Round) -> None:
         """Count a round and take its text."""

@@ -87,3 +87,4 @@ class Failed:
 
 
 Reply = Said | Done | Failed
+"""The child sends lists of them: what the answers of one pass have to say is one message."""

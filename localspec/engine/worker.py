@@ -61,6 +61,9 @@ class _Worker:
         self._running: set[int] = {LOADING}
         self._cancelled: set[int] = set()
         self._is_closing = False
+        self._gathered: list[Reply] = []
+        """What the answers of a pass said: told together, since every message wakes the parent,
+        which takes time from the next pass."""
 
     def run(self, settings: EngineSettings) -> None:
         threading.Thread(target=self._listen, name="listener", daemon=True).start()
@@ -68,16 +71,17 @@ class _Worker:
             self._start_library()
             session = _open(settings)(settings, self._log, self._cancel, self._teller(LOADING))
         except Exception as error:  # noqa: BLE001 - told to the parent, whatever it is
-            self._send(Failed(LOADING, _as_data(error)))
+            self._tell(Failed(LOADING, _as_data(error)))
             return
         with self._lock:
             self._running.discard(LOADING)
             self._cancel.clear()
-        self._send(Done(LOADING, session.facts))
+        self._tell(Done(LOADING, session.facts))
         try:
             self._serve_all(session)
         finally:
             session.close()
+            self._tell()
 
     def _serve_all(self, session: AnySession) -> None:
         """Requests between passes, passes while there are answers to go on with."""
@@ -92,6 +96,7 @@ class _Worker:
                     self._begin(session, request, ids)
                 else:
                     self._answer(session, request)
+                self._tell()
             if session.is_idle:
                 continue
             try:
@@ -108,6 +113,7 @@ class _Worker:
                 except LocalspecError as error:
                     reply = Failed(request_id, _as_data(error))
                 self._finish(reply)
+            self._tell()
 
     def _fetch(self, *, wait: bool) -> None:
         """Take up what came; `wait` for the first of it."""
@@ -181,7 +187,7 @@ class _Worker:
             self._cancelled.discard(reply.id)
             if not self._is_closing:
                 self._cancel.clear()
-        self._send(reply)
+        self._gathered.append(reply)
 
     def _listen(self) -> None:
         while True:
@@ -212,11 +218,17 @@ class _Worker:
                 self._cancel.set()
 
     def _teller(self, request_id: int) -> Any:
-        return lambda event: self._send(Said(request_id, event))
+        if request_id == LOADING:
+            return lambda event: self._tell(Said(LOADING, event))
+        return lambda event: self._gathered.append(Said(request_id, event))
 
-    def _send(self, reply: Reply) -> None:
+    def _tell(self, *replies: Reply) -> None:
+        """Send what was gathered, and `replies` after it."""
+        gathered, self._gathered = [*self._gathered, *replies], []
+        if not gathered:
+            return
         try:
-            self._connection.send(reply)
+            self._connection.send(gathered)
         except (BrokenPipeError, OSError):
             self._cancel.set()
 

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from localspec.engine.client import GenerationEvent
 from localspec.engine.settings import GenerateRequest
 from localspec.errors import EngineError, LocalspecError
-from localspec.events import Answer
+from localspec.events import Answer, RoundDone
 from localspec.server.failures import ApiError, as_api_error
 from localspec.server.metrics import Metrics
 from localspec.server.models import Models, Place
@@ -77,6 +77,8 @@ class Running:
                 aclosing(engine.generate(request)) as events,
             ):
                 async for event in events:
+                    if isinstance(event, RoundDone):
+                        continue  # nobody is told of these, and every event costs a turn
                     if isinstance(event, Answer):
                         outcome = event.finish_reason
                         self._metrics.answered(place.model.id, event)
