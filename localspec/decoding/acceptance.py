@@ -17,8 +17,9 @@ _RELAX = 0.98
 _CAUTION = -0.5
 """The bias before anything is known: a draft has to look good to be tried."""
 _LEAST, _MOST = 0.01, 0.995
-_FORGET_PROSPECT = 0.93
-"""About the last fifteen rounds count."""
+_FORGET_PROSPECT, _FORGET_WAITING = 0.93, 0.99
+"""About the last fifteen answers of a drafter count, and fewer if it was asked seldom: the text is
+another one by then."""
 _PROSPECT_WEIGHT = 3.0
 _UNKNOWN = 0.5
 """Confidence of a drafter that states none."""
@@ -103,11 +104,15 @@ class Prospect:
         self._judged = [0.0] * draft_max
         self._kept = [0.0] * draft_max
 
-    def learn(self, draft: Draft, asked_for: int, kept: Sequence[int]) -> None:
-        """`draft` answered a request for `asked_for` tokens; `kept` is what the target said."""
+    def learn(self, draft: Draft, asked_for: int, kept: Sequence[int], *, waited: int = 0) -> None:
+        """`draft` answered a request for `asked_for` tokens; `kept` is what the target said.
+
+        waited: rounds in which it was not asked, since it last was.
+        """
+        share = _FORGET_PROSPECT * _FORGET_WAITING**waited
         for means in (self._asked, self._proposed, self._judged, self._kept):
             # Also positions that were not reached grow old.
-            means[:] = [_FORGET_PROSPECT * mean for mean in means]
+            means[:] = [share * mean for mean in means]
         proposed = len(draft.tokens)
         for at in range(min(asked_for, proposed + 1, len(self._asked))):
             self._asked[at] += 1.0

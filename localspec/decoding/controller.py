@@ -25,8 +25,13 @@ _TIME_KEPT = 0.9
 _ENOUGH = 0.7
 """Share of the possible tokens that makes asking further drafters a waste of time."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 4, 48
-"""Rounds between two questions to a dear drafter that promises nothing; the pause doubles after
-each wrong answer and starts again after a right one."""
+"""Rounds between two trials of a dear drafter that promises nothing; the pause doubles after each
+wrong answer and starts again after a right one."""
+_TRIAL = 4
+"""Tokens of a trial; it stops earlier where it is not sure."""
+_FIRST_PURSE, _PURSE_SHARE = 0.5, 0.01
+"""Plain passes that an answer may spend on trials, at first and for each round. It is little: a
+drafter whose tokens are cheap enough promises a gain without a trial."""
 _GUESSED_TOKEN_SHARE = 0.25
 """Time of a dear drafter's token as a share of a plain pass, before it was measured."""
 
@@ -79,9 +84,20 @@ class _Costly:
     pause: int = _FIRST_PAUSE
     waited: int = 0
     asked_for: int = 0
+    unasked: int = 0
+    """Rounds before this request in which it was not asked."""
     after: tuple[int, ...] = ()
     """Guesses of another drafter that it was asked to go on behind."""
     draft: Draft = NO_DRAFT
+    heard: list[int] = field(default_factory=list)
+    """What the target has said since, over `after` and `draft`; of a draft that was not verified
+    it takes some rounds."""
+
+    def is_judged(self) -> bool:
+        """Whether what was heard tells all about the draft."""
+        said = self.after + self.draft.tokens
+        heard = self.heard[: len(said)]
+        return len(heard) == len(said) or tuple(heard) != said[: len(heard)]
 
 
 @dataclass(slots=True)
@@ -128,6 +144,8 @@ class Controller:
         self._tokens = 0.0
         self._seconds = 0.0
         self._stake = Stake()
+        self._purse = _FIRST_PURSE
+        self._on_trial = False
         self._drafting_s = 0.0
         self._expected = 1.0
         self._tallies: dict[str, _Tally] = {}
@@ -138,8 +156,10 @@ class Controller:
             cheap.draft = NO_DRAFT
         for costly in self._costly:
             costly.drafter.begin(tokens)
-            costly.draft = NO_DRAFT
+            costly.draft, costly.asked_for = NO_DRAFT, 0
+            costly.heard.clear()
         self._stake.begin()
+        self._purse = _FIRST_PURSE
 
     @property
     def rate(self) -> float:
@@ -153,7 +173,7 @@ class Controller:
         limit = min(max_tokens, self.draft_max)
         most = self._stake.affordable(limit, table)
         terms = Terms(table, rate, _FEAR / self._stake.wealth)
-        self._drafting_s = 0.0
+        self._drafting_s, self._on_trial = 0.0, False
         best, best_draft, best_chances = Choice(0, 1.0, terms.plain + _MARGIN), NO_DRAFT, []
         for cheap in self._cheap:
             if best.length and best.tokens > _ENOUGH * (1 + most):
@@ -176,14 +196,10 @@ class Controller:
         for costly in self._costly:
             request, after = self._request(costly, most, terms, best, best_chances)
             if not request:
-                if limit and not best.length and self._may_question(costly):
-                    draft = self._ask(costly, 1)
-                    # A drawn token tells nothing until it is verified: what the target says
-                    # itself seldom equals it, however often it would be kept.
-                    if draft.is_drawn and most:
-                        best_draft, best = draft, Choice(1, 1.0 + sum(draft.confidences), 0.0)
-                        break
-                continue
+                if best.length or not self._may_try(costly, most):
+                    continue
+                self._on_trial = True
+                request = max(1, self._affordable(min(most, _TRIAL), 0, self._token_s(costly)))
             head = best_draft if after else NO_DRAFT
             draft = self._ask(costly, request, head.tokens)
             if not draft.tokens:
@@ -197,7 +213,7 @@ class Controller:
                 best_draft, best = draft, Choice(len(draft), tokens_expected, 0.0)
                 break
             # Its time is spent; what is left to choose is how much of it to verify.
-            choice = terms.best_length(chances)
+            choice = terms.best_length(chances[:most])
             if choice.length and (choice.worth > best.worth or not best.length):
                 best, best_draft = choice, draft.first(choice.length)
                 best_chances = chances[: choice.length]
@@ -221,11 +237,13 @@ class Controller:
             cheap.drafter.observe(kept, outcome.accepted)
         for costly in self._costly:
             if costly.asked_for:
-                self._learn_asked(costly, kept)
+                costly.heard += kept
+                if costly.is_judged():
+                    self._learn_asked(costly)
             costly.waited += 1
             costly.drafter.observe(kept, outcome.accepted)
         # A round for which nothing was asked of us must not count these again.
-        self._drafting_s, self._expected = 0.0, 1.0
+        self._drafting_s, self._expected, self._on_trial = 0.0, 1.0, False
 
     def explain(self) -> dict[str, Any]:
         """JSON-able: rounds by choice, expected and real gain over plain decoding, C(n)."""
@@ -252,20 +270,25 @@ class Controller:
         lost_s = self._drafting_s
         if outcome.drafted:
             lost_s += self.cost.seconds(1 + outcome.drafted) - len(outcome.tokens) * plain_s
+        self._purse += _PURSE_SHARE
+        if self._on_trial and lost_s > 0.0:
+            self._purse -= lost_s / plain_s
+            lost_s = 0.0
         self._stake.settle(lost_s, plain_s)
         self._stake.hear(outcome.tokens, plain_s)
 
-    def _learn_asked(self, costly: _Costly, kept: tuple[int, ...]) -> None:
+    def _learn_asked(self, costly: _Costly) -> None:
         n_after = len(costly.after)
-        reached = kept[:n_after] == costly.after
+        reached = tuple(costly.heard[:n_after]) == costly.after
         # Behind a wrong guess nothing that it said can be judged.
-        heard = kept[n_after:] if reached else ()
-        costly.prospect.learn(costly.draft, costly.asked_for, heard)
+        heard = costly.heard[n_after:] if reached else []
+        costly.prospect.learn(costly.draft, costly.asked_for, heard, waited=costly.unasked)
         costly.calibration.learn(costly.draft, heard)
         if reached:
-            right = costly.draft.tokens[:1] == heard[:1]
+            right = bool(heard) and list(costly.draft.tokens[:1]) == heard[:1]
             costly.pause = _FIRST_PAUSE if right else min(2 * costly.pause, _LONGEST_PAUSE)
         costly.draft, costly.asked_for, costly.after = NO_DRAFT, 0, ()
+        costly.heard.clear()
 
     def _request(
         self, costly: _Costly, most: int, terms: Terms, best: Choice, chances: Sequence[float]
@@ -302,16 +325,19 @@ class Controller:
         width = max(1, costly.drafter.n_missing + behind)
         return self._token_s(costly) * (self.cost.seconds(width) / self.cost.table[1] - 1.0)
 
-    def _may_question(self, costly: _Costly) -> bool:
-        """Whether to ask for one token that is not verified, only to see if it will be right."""
-        return costly.waited >= costly.pause and self._token_s(costly) <= (
-            self._stake.held * self.cost.table[1]
-        )
+    def _may_try(self, costly: _Costly, most: int) -> bool:
+        """Whether to try a drafter that promises nothing, only to see if that is still so."""
+        if costly.waited < costly.pause or (costly.drafter.draws and not most):
+            return False
+        price_s = self._token_s(costly) + self._catch_up_s(costly, 0)
+        return price_s <= self._purse * self.cost.table[1]
 
     def _token_s(self, costly: _Costly) -> float:
         return costly.token_s or _GUESSED_TOKEN_SHARE * self.cost.table[1]
 
     def _ask(self, costly: _Costly, length: int, after: tuple[int, ...] = ()) -> Draft:
+        if costly.asked_for:
+            self._learn_asked(costly)
         drafter, table = costly.drafter, self.cost.table
         missing = drafter.n_missing + len(after)
         # One more token pays while the chance that it is kept exceeds what its time is worth.
@@ -321,7 +347,7 @@ class Controller:
         draft = drafter.propose(length, after) if after else drafter.propose(length)
         spent = self._clock() - begun
         self._drafting_s += spent
-        costly.waited = 0
+        costly.unasked, costly.waited = costly.waited, 0
         costly.asked_for = length
         costly.after = after
         costly.draft = draft

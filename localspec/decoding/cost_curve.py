@@ -77,11 +77,14 @@ class CostCurve:
         return self._table
 
     def seconds(self, width: int) -> float:
-        """Seconds of a pass over `width` tokens; the last step goes on beyond max_width."""
+        """Seconds of a pass over `width` tokens; beyond max_width the curve goes on as it did over
+        its upper half: a single step may be noise, or the edge of a tile."""
         table = self.table
         if width <= self.max_width:
             return table[width]
-        return table[-1] + (width - self.max_width) * (table[-1] - table[-2])
+        half = max(1, self.max_width // 2)
+        slope = (table[-1] - table[half]) / (self.max_width - half)
+        return table[-1] + (width - self.max_width) * slope
 
     def observe(self, width: int, seconds: float) -> None:
         """A pass over `width` tokens took `seconds`."""

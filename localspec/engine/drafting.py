@@ -95,7 +95,7 @@ class Drafting:
             # The controller sets this for its own answers.
             drafter.stop_below = 0.0
             return FixedPolicy(drafter, most, self._settings.draft_min)
-        ngram = self._new_ngram(LookupCache())[1] if fresh else self._ngrams[slot][1]
+        ngram = self._fresh_ngram() if fresh else self._ngrams[slot][1]
         if fixed:
             drafters: list[Drafter] = [ngram]
             if method == "auto" and self._settings.draft is not None:
@@ -169,6 +169,12 @@ class Drafting:
     def _new_ngram(self, dynamic: LookupCache) -> tuple[LookupDrafter, BestDrafter]:
         lookup = LookupDrafter(dynamic=dynamic, static=self._static)
         return lookup, BestDrafter([NgramDrafter(), lookup])
+
+    def _fresh_ngram(self) -> BestDrafter:
+        """Lookup caches that know nothing but this conversation add nothing to its n-grams."""
+        if self._static is None:
+            return BestDrafter([NgramDrafter()])
+        return self._new_ngram(LookupCache())[1]
 
     def _load_static(self, vocabulary: str) -> LookupCache | None:
         path = self._settings.lookup_static
