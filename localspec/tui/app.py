@@ -15,7 +15,7 @@ from localspec.tui.backend.views import Download, MachineView
 from localspec.tui.chat_session import ChatSession
 from localspec.tui.collecting import collect_if_due
 from localspec.tui.commands import ActionProvider
-from localspec.tui.messages import MachineFound, RunRequested, ScreenRequested
+from localspec.tui.messages import MachineFound, NgramsCounted, RunRequested, ScreenRequested
 from localspec.tui.pace import Pace
 from localspec.tui.screens.base import BaseScreen
 from localspec.tui.screens.bench import BenchScreen
@@ -30,6 +30,7 @@ from localspec.tui.widgets.topbar import SCREENS
 
 _POLL_S = 0.25
 _TIDY_EVERY_S = 5.0
+_COUNT_EVERY_S = 20.0
 _QUIET_S = 3.0
 """Seconds without a key after which nobody is taken to be waiting for one."""
 
@@ -72,6 +73,7 @@ class LocalspecApp(App[None]):
         self._pace = Pace()
         self._downloads: tuple[Download, ...] = ()
         self._machine: MachineView | None = None
+        self._ngrams = 0
         self._screens: dict[str, BaseScreen] = {}
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -85,6 +87,8 @@ class LocalspecApp(App[None]):
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(_POLL_S, self._poll_downloads)
         self.set_interval(_TIDY_EVERY_S, self._tidy)
+        self.set_interval(_COUNT_EVERY_S, self._count_ngrams)
+        self._count_ngrams()
         self._find_machine()
         first = self._start_screen or self._state.screen or "models"
         await self.switch_mode(first if first in self._screens else "models")
@@ -146,6 +150,7 @@ class LocalspecApp(App[None]):
         """A screen that was just mounted learns what the others know."""
         screen = self._screens[self.current_mode]
         screen.show_downloads(self.backend.downloads.items())
+        screen.show_ngrams(self._ngrams)
         if self._machine is not None:
             screen.show_machine(self._machine)
 
@@ -161,6 +166,12 @@ class LocalspecApp(App[None]):
         for screen in self._mounted():
             screen.show_machine(message.machine)
 
+    @on(NgramsCounted)
+    def _ngrams_counted(self, message: NgramsCounted) -> None:
+        self._ngrams = message.count
+        for screen in self._mounted():
+            screen.show_ngrams(message.count)
+
     def action_help(self) -> None:
         if isinstance(self.screen, BaseScreen):
             self.screen.toggle_help()
@@ -173,6 +184,10 @@ class LocalspecApp(App[None]):
     @work(thread=True, group="machine")
     def _find_machine(self) -> None:
         self.post_message(MachineFound(self.backend.machine()))
+
+    @work(thread=True, group="ngrams", exclusive=True)
+    def _count_ngrams(self) -> None:
+        self.post_message(NgramsCounted(self.backend.learned_ngrams()))
 
     def _poll_downloads(self) -> None:
         downloads = self.backend.downloads.items()

@@ -36,6 +36,14 @@ class MachineFound(Message):
         self.machine = machine
 
 
+class NgramsCounted(Message):
+    """How much the lookup caches of past sessions hold."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+
 class LoadMoved(Message):
     """Loading goes on."""
 

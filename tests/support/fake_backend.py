@@ -361,6 +361,9 @@ class FakeBackend:
     def machine(self) -> MachineView:
         return self.machine_view
 
+    def learned_ngrams(self) -> int:
+        return 41_300
+
     def models(self) -> list[ModelRow]:
         return rows()
 
@@ -594,6 +597,7 @@ def fit_report(choice: FitChoice) -> FitReport:
         n_ctx_train=40960,
         kv_types=("f16", "q8_0", "q4_0"),
         draft_name="Qwen3-0.6B Q4_K_M",
+        vocabulary="vocabulary identical (151,936 tokens)",
         suggestions=tuple(suggestions),
         source="estimated from the file's header",
     )

@@ -23,12 +23,25 @@ from localspec.tui.backend.engine_room import EngineRoom, chat_request, engine_s
 from localspec.tui.backend.fitting import applied, brief_of
 from localspec.tui.backend.guess import guessed_size
 from localspec.tui.backend.library import Library
+from localspec.tui.backend.machine import learned_ngrams
 from localspec.tui.backend.views import ChatSettings, FitChoice
 from localspec.tui.figures import Meter
 from localspec.tui.state import UiState
 from localspec.tui.widgets.bars import bar, sparkline, stacked
 from tests.support.fake_backend import fit_report
 from tests.support.tiny_gguf import write_tiny
+
+
+def test_the_lookup_caches_are_counted_by_the_notes_beside_them(tmp_path: Path) -> None:
+    assert learned_ngrams(tmp_path / "nothing") == 0
+    for name, text in (
+        ("a.bin.json", '{"vocabulary": "x", "ngrams": 40000}'),
+        ("b.bin.json", '{"vocabulary": "y", "ngrams": 1300}'),
+        ("c.bin.json", "[]"),
+        ("d.bin.json", "not json"),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert learned_ngrams(tmp_path) == 41_300
 
 
 def test_the_backend_and_chats_load_without_textual_and_llama_cpp() -> None:
@@ -163,6 +176,14 @@ class TestDownloadDesk:
         desk.wait("done")
         assert desk.items()[0].total == 100
 
+    def test_what_was_unusual_is_told_and_stays_to_be_read(self, tmp_path: Path) -> None:
+        desk = _Desk(tmp_path)
+        desk.note = "what had arrived was damaged and is fetched again"
+        desk.start("a")
+        desk.go.set()
+        desk.wait("done")
+        assert desk.items()[0].message == desk.note
+
     def test_pausing_and_resuming_reach_the_pull(self, tmp_path: Path) -> None:
         desk = _Desk(tmp_path)
         desk.start("a")
@@ -238,10 +259,15 @@ class _Desk(DownloadDesk):
         super().__init__(folder / "downloads.json", lambda model: _pair(model, folder))
         self.go = threading.Event()
         self.error = error
+        self.note = ""
         self.control: PullControl | None = None
 
     def _fetch(
-        self, resolved: ResolvedPair, control: PullControl, told: Callable[..., None]
+        self,
+        resolved: ResolvedPair,
+        control: PullControl,
+        told: Callable[..., None],
+        noted: Callable[[str], None],
     ) -> None:
         from localspec.events import DownloadProgress
 
@@ -251,6 +277,8 @@ class _Desk(DownloadDesk):
             control.check()
         if self.error is not None:
             raise self.error
+        if self.note:
+            noted(self.note)
         told(DownloadProgress("target", "a", 100, 100, 0.0, "done"))
 
     def wait(self, state: str, model: str = "") -> None:

@@ -147,6 +147,20 @@ async def test_ctrl_t_takes_the_tint_of_drafted_text_away_and_back(backend: Fake
         assert _tinted(transcript) > 50
 
 
+async def test_the_colour_of_drafted_text_is_named_while_there_is_any(
+    backend: FakeBackend,
+) -> None:
+    async with chatting(backend) as pilot:
+        await ask(pilot, backend, "hi")
+        assert "drafted text is tinted" in transcript_text(pilot)
+        await pilot.press("ctrl+t")
+        assert "drafted text is tinted" not in transcript_text(pilot)
+        await pilot.press("ctrl+t", "ctrl+s", "ctrl+r")
+        await until(pilot, lambda: count(backend, "answer") == 2 and is_idle(pilot))
+        assert session_of(pilot).method == "none"
+        assert "drafted text is tinted" not in transcript_text(pilot)
+
+
 async def test_ctrl_n_begins_anew_and_the_old_conversation_is_kept(backend: FakeBackend) -> None:
     async with chatting(backend) as pilot:
         await ask(pilot, backend, "old question")

@@ -71,6 +71,10 @@ class Backend(Protocol):
         """Takes up to seconds: starts a process."""
         ...
 
+    def learned_ngrams(self) -> int:
+        """N-grams in the lookup caches that past sessions filled. Takes a moment: reads files."""
+        ...
+
     def models(self) -> list[ModelRow]:
         """All rows, without `fit`. Takes a while: looks at many files."""
         ...

@@ -111,7 +111,12 @@ class DownloadDesk:
     def _run(self, model: str, control: PullControl) -> None:
         try:
             resolved = self._resolve(model)
-            self._fetch(resolved, control, lambda event: self._progress(model, control, event))
+            self._fetch(
+                resolved,
+                control,
+                lambda event: self._progress(model, control, event),
+                lambda note: self._note(model, control, note),
+            )
         except LocalspecError as error:
             if control.cancelled:
                 return
@@ -119,13 +124,14 @@ class DownloadDesk:
         except Exception as error:  # noqa: BLE001 - a thread's own edge: shown in its row
             self._end(model, control, "failed", f"{type(error).__name__}: {error}", "r tries again")
         else:
-            self._end(model, control, "done", "", "")
+            self._end(model, control, "done", None, "")
 
     def _fetch(
         self,
         resolved: ResolvedPair,
         control: PullControl,
         told: Callable[[DownloadProgress], None],
+        noted: Callable[[str], None],
     ) -> None:
         """Raises DownloadError, and Cancelled once `control` is cancelled."""
         from localspec.hub.pull import plan_pull, pull
@@ -134,7 +140,7 @@ class DownloadDesk:
         for file in plan.files:
             done, stage = (file.size, "done") if file.on_disk else (file.arrived, "waiting")
             told(DownloadProgress(file.role, file.name, done, file.size, 0.0, stage))
-        pull(plan, told, control=control)
+        pull(plan, told, on_note=noted, control=control)
 
     def _progress(self, model: str, control: PullControl, event: DownloadProgress) -> None:
         with self._lock:
@@ -149,7 +155,15 @@ class DownloadDesk:
             state = "running" if item.state == "planning" else item.state
             self._change(model, state=state, files=files if any(same) else (*item.files, new))
 
-    def _end(self, model: str, control: PullControl, state: str, message: str, hint: str) -> None:
+    def _note(self, model: str, control: PullControl, note: str) -> None:
+        """What is unusual and no failure: shown below the files."""
+        with self._lock:
+            self._change(model, message=note, only=control)
+
+    def _end(
+        self, model: str, control: PullControl, state: str, message: str | None, hint: str
+    ) -> None:
+        """message: None keeps what was noted on the way."""
         with self._lock:
             if self._controls.get(model) is not control:
                 return

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localspec.errors import EngineError, LocalspecError
+from localspec.errors import BadModelFile, EngineError, LocalspecError
 from localspec.paths import Paths
 from localspec.tui.backend.guess import guessed_size
 from localspec.tui.backend.library import Library
@@ -57,6 +57,8 @@ class Fitting:
         self._library = library
         self._devices = devices
         self._headers: dict[str, FoundHeader] = {}
+        self._vocabularies: dict[str, str] = {}
+        """By the pair's id: a pair's vocabularies stay the same in every quantisation."""
         self._quants: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
 
@@ -116,6 +118,7 @@ class Fitting:
             kv_types=KV_TYPES,
             quants=self._quants.get(model, ()),
             draft_name=resolved.draft.name if resolved.draft is not None else "",
+            vocabulary=self._vocabulary(resolved.id, target, draft) if draft is not None else "",
             suggestions=suggestions,
             source=_PROBED if probe else _ESTIMATED,
             probed=probe,
@@ -151,6 +154,27 @@ class Fitting:
 
         known = Calibration(self._paths.calibration).reserves()
         return this_machine(self._devices(), reserves=known)
+
+    def _vocabulary(self, pair: str, target: Header, draft: Header) -> str:
+        from localspec.ggufmeta.compatibility import check_pair, explain
+
+        with self._lock:
+            known = self._vocabularies.get(pair)
+        if known is not None:
+            return known
+        try:
+            found = check_pair(target, draft)
+        except BadModelFile as error:
+            words = error.message
+        else:
+            if found.difference is not None:
+                words = f"vocabularies differ: {explain(found.difference)}"
+            else:
+                same = "identical" if found.identical else "compatible"
+                words = f"vocabulary {same} ({found.target_tokens:,} tokens)"
+        with self._lock:
+            self._vocabularies[pair] = words
+        return words
 
     def _probed(
         self, loads: tuple[ModelLoad, ...], found: Sequence[FoundHeader], machine: Machine

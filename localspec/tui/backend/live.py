@@ -24,6 +24,7 @@ from localspec.tui.backend.library import Library
 from localspec.tui.backend.machine import (
     ask_capabilities,
     doctor_groups,
+    learned_ngrams,
     machine_view,
     memory_groups,
 )
@@ -77,6 +78,9 @@ class LiveBackend:
     def _devices(self) -> tuple[Device, ...]:
         found = self._asked()
         return found.devices if found is not None else ()
+
+    def learned_ngrams(self) -> int:
+        return learned_ngrams(self._paths.lookup)
 
     def models(self) -> list[ModelRow]:
         return self._library.rows()

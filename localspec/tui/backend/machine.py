@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from localspec.errors import LocalspecError
@@ -127,3 +129,16 @@ def _short(name: str) -> str:
     for word in ("NVIDIA ", "GeForce ", "(R)", "(TM)", " Processor", " CPU"):
         name = name.replace(word, "")
     return " ".join(name.split("@")[0].split())
+
+
+def learned_ngrams(folder: Path) -> int:
+    """N-grams in all lookup caches of a folder, by the notes beside them; 0 without any."""
+    count = 0
+    for path in folder.glob("*.json"):
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))["ngrams"]
+        except (OSError, ValueError, KeyError, TypeError):
+            # Not ours, or damaged: the cache itself tells when it is loaded.
+            continue
+        count += told if isinstance(told, int) else 0
+    return count

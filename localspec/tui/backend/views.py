@@ -202,6 +202,8 @@ class FitReport:
     quants: tuple[str, ...] = ()
     """Quantisations of the target to choose from, its own first; empty when nobody asked."""
     draft_name: str = ""
+    vocabulary: str = ""
+    """How the draft's vocabulary stands to the target's, in words; empty without a draft."""
     suggestions: tuple[FitSuggestion, ...] = ()
     source: str = ""
     """Where the figures come from, in words."""

@@ -37,6 +37,11 @@ class BaseScreen(Screen[None]):
         for bar in self.query(TopBar):
             bar.machine = machine
 
+    def show_ngrams(self, count: int) -> None:
+        """The lookup caches grew."""
+        for bar in self.query(TopBar):
+            bar.ngrams = count
+
     def show_downloads(self, downloads: tuple[Download, ...]) -> None:
         """Called a few times a second while downloads change."""
         for bar in self.query(TopBar):

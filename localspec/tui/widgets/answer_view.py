@@ -17,7 +17,9 @@ def entries_of(index: int, turn: Turn, name: str) -> list[Entry]:
     """
     if turn.role == "user":
         return [Speaker(index, "You", is_user=True), Said(index, turn.content)]
-    entries: list[Entry] = [Speaker(index, name, is_user=False)]
+    speaker = Speaker(index, name, is_user=False)
+    speaker.has_drafted = bool(turn.drafted)
+    entries: list[Entry] = [speaker]
     if turn.thinking.strip():
         entries.append(Thought(index, turn.thinking, turn.figures.get("thinking_seconds")))
     for number, block in enumerate(blocks_of(turn.content, turn.drafted)):
@@ -38,7 +40,8 @@ class RunningAnswer:
         self._thoughts: list[str] = []
         self._shown = 0
         self._pending: list[TextSpan] = []
-        transcript.append(Speaker(turn, name, is_user=False))
+        self._speaker = Speaker(turn, name, is_user=False)
+        transcript.append(self._speaker)
         self._first = len(transcript.entries)
         """Index of the first entry of the answer's own text."""
 
@@ -75,6 +78,9 @@ class RunningAnswer:
                 # Templates leave blank lines between the thinking and the answer.
                 text = span.text if self._stream.text else span.text.lstrip("\n")
                 self._stream.append(text, drafted=span.drafted)
+                if span.drafted and not self._speaker.has_drafted:
+                    self._speaker.has_drafted = True
+                    self._transcript.refresh_entry(self._speaker)
         self._show_thought()
         self._show_blocks()
 

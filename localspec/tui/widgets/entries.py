@@ -13,6 +13,8 @@ from localspec.tui.markdown.render import render
 from localspec.tui.theme import Look
 from localspec.units import format_duration
 
+_LEGEND = " drafted text is tinted "
+
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
@@ -42,6 +44,8 @@ class Speaker(Entry):
         self._name = name
         self._detail = detail
         self._is_user = is_user
+        self.has_drafted = False
+        """Whether drafted text follows: the colour of its ground is named here."""
 
     def lines(self, drawing: Drawing) -> list[Text]:
         look = drawing.look
@@ -50,6 +54,11 @@ class Speaker(Entry):
         if self._detail:
             line.append(f"  {self._detail}", f"not bold {look.muted}")
         line.truncate(drawing.width, overflow="ellipsis")
+        if self.has_drafted and drawing.tint:
+            room = drawing.width - line.cell_len - len(_LEGEND)
+            if room > 1:
+                line.append(" " * room, "not bold")
+                line.append(_LEGEND, f"not bold {look.muted} on {look.drafted}")
         return [Text(), line] if self.turn else [line]
 
 

@@ -47,6 +47,8 @@ def details_lines(row: ModelRow, report: FitReport | None, look: Look, width: in
     if row.draft is not None and row.target.size and row.draft.size:
         share = row.draft.size / row.target.size
         lines.append(Text(f"the draft has {share * 100:.0f} % of the target's size", look.muted))
+    if report is not None and report.vocabulary:
+        lines.append(Text(report.vocabulary, look.muted))
     if not row.built:
         lines += [
             Text(),

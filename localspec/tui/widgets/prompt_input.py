@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textual import events
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import TextArea
 
@@ -12,6 +15,11 @@ _NEW_LINE_KEYS = ("alt+enter", "shift+enter", "ctrl+j")
 class PromptInput(TextArea):
     """Several lines of plain text. Up and down leaf through the history at its first and last
     line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", "Send", key_display="⏎"),
+        Binding("alt+enter", "new_line", "Line", key_display="alt+⏎"),
+    ]
 
     class Submitted(Message):
         def __init__(self, text: str) -> None:
@@ -51,6 +59,13 @@ class PromptInput(TextArea):
             event.prevent_default()
         else:
             await super()._on_key(event)
+
+    def action_send(self) -> None:
+        """For the mouse; the key itself never gets past the text area."""
+        self._submit()
+
+    def action_new_line(self) -> None:
+        self.insert("\n")
 
     def put(self, text: str) -> None:
         """Show `text` with the cursor at its end."""

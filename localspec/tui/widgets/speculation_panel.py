@@ -31,6 +31,7 @@ prompt is not in it.
 pass (`auto`), or from an answer with the drafter `none`.
 - **accepted**: draft tokens that the target kept, of all that were proposed.
 - **per round**: tokens per target pass, the target's own token counted.
+- **draft len**: tokens proposed per target pass, passes without a draft counted as 0.
 - **by position**: how often the 1st, 2nd, … token of a draft was kept, in the last answer.
 - **who drafted**: whose tokens the last answer is made of.
 - **compared**: tokens per second of each drafter in this conversation. Switch with ctrl+s, answer \
@@ -88,6 +89,9 @@ def panel_lines(meter: Meter, look: Look, width: int) -> list[Text]:
         _add_bar(row, rate, min(14, width - row.cell_len - 2), look)
         lines.append(row)
     lines.append(_row("per round", f"{meter.tokens_per_round:.1f} tokens", look))
+    if meter.drafted and meter.rounds:
+        length = f"{meter.drafted / meter.rounds:.1f} tokens"
+        lines.append(_row("draft len", length, look))
     lines.append(_row("answer", f"{meter.tokens:,} tokens", look))
     if meter.positions:
         lines += [Text(), Text("by position", look.muted)]

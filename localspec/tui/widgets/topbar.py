@@ -41,6 +41,8 @@ class TopBar(Horizontal):
 
     machine: reactive[MachineView | None] = reactive(None)
     downloads: reactive[tuple[Download, ...]] = reactive(())
+    ngrams: reactive[int] = reactive(0)
+    """In the lookup caches of past sessions."""
 
     def __init__(self, current: str) -> None:
         super().__init__(id="topbar")
@@ -58,6 +60,9 @@ class TopBar(Horizontal):
     def watch_downloads(self) -> None:
         self._show()
 
+    def watch_ngrams(self) -> None:
+        self._show()
+
     def on_resize(self) -> None:
         self._show()
 
@@ -66,10 +71,12 @@ class TopBar(Horizontal):
             return
         facts = self.query_one("#facts", Static)
         room = self.size.width - 12 - sum(len(title) + 2 for _, title, _ in SCREENS)
-        facts.update(_facts(self.machine, self.downloads, room))
+        facts.update(_facts(self.machine, self.downloads, self.ngrams, room))
 
 
-def _facts(machine: MachineView | None, downloads: tuple[Download, ...], room: int) -> Text:
+def _facts(
+    machine: MachineView | None, downloads: tuple[Download, ...], ngrams: int, room: int
+) -> Text:
     pieces: list[Text] = []
     active = [item for item in downloads if item.is_active]
     if active:
@@ -82,6 +89,9 @@ def _facts(machine: MachineView | None, downloads: tuple[Download, ...], room: i
         used = sum(piece.cell_len + 3 for piece in pieces)
         words = long if used + sum(len(word) + 3 for word in long) <= room else [short]
         pieces += [Text(text) for text in words]
+    if ngrams:
+        size = f"{ngrams / 1000:.0f} k" if ngrams >= 1000 else str(ngrams)
+        pieces.append(Text(f"n-gram cache {size}"))
     shown = Text()
     for piece in pieces:
         gap = "   " if shown else ""
