@@ -16,6 +16,7 @@ from localspec.bench.samples import Reply, Sample
 from localspec.bench.server_contestants import ServerContestant, ServerSetup
 from localspec.bench.server_methods import BEST
 from localspec.engine.settings import EngineSettings
+from localspec.errors import LocalspecError
 from localspec.events import Notice
 
 NOISY = 0.1
@@ -47,6 +48,8 @@ class Outcome:
     notices: tuple[Notice, ...]
     """What the engine warned of, each once, and what makes the figures doubtful."""
     finished: bool
+    error: LocalspecError | None = None
+    """What ended the run early, where something failed."""
 
 
 class BenchSession:
@@ -90,24 +93,31 @@ class BenchSession:
         self._run.cancel()
 
     async def run(self) -> Outcome:
-        """Measure and compare. Raises what engine and servers raise."""
+        """Measure and compare. Raises what engine and servers raise before anything was measured;
+        a later failure is part of the outcome, beside what was measured until then."""
+        error = None
         try:
-            samples = await self._run.run()
+            await self._run.run()
+        except LocalspecError as failure:
+            if not self._run.samples:
+                raise
+            error = failure
         finally:
             for server in self._servers:
                 server.close()
-        return await self._outcome(samples)
+        return await self._outcome(tuple(self._run.samples), error)
 
     def _on_notice(self, notice: Notice) -> None:
         self._told.setdefault(notice)
 
-    async def _outcome(self, samples: tuple[Sample, ...]) -> Outcome:
+    async def _outcome(self, samples: tuple[Sample, ...], error: LocalspecError | None) -> Outcome:
         cold = [sample for sample in samples if not sample.warm]
         names = [server.name for server in self._servers]
         cold += best_of(cold, names, BEST)
         shortest = min(SHORTEST, self._run.plan.max_tokens - 1)
         comparison = compare(cold, shortest=shortest)
-        if comparison.differences() and not self._run.cancelled:
+        finished = error is None and not self._run.cancelled
+        if comparison.differences() and finished:
             known = await with_logits(
                 comparison.differences(),
                 self._run.conversations,
@@ -122,7 +132,8 @@ class BenchSession:
             warm=compare(warm, shortest=shortest) if warm else None,
             versus=_versus(comparison),
             notices=(*self._told, *prompt_notices(samples), *noise_notices(comparison)),
-            finished=not self._run.cancelled,
+            finished=finished,
+            error=error,
         )
 
 

@@ -117,7 +117,7 @@ def command(
     """Measure every drafter against plain decoding: same prompts, one table.
 
     The methods take turns on each prompt, each answer starts with empty caches, and speed is that
-    of decoding alone. Ctrl-C ends early and reports what was measured.
+    of decoding alone. Ctrl-C, SIGTERM or a failure ends early and reports what was measured.
     """
     import tempfile
 
@@ -154,6 +154,8 @@ def command(
         settings = replace(settings, method="auto", lookup_folder=None, lookup_dynamic=dynamic)
         outcome, facts = asyncio.run(_measure(settings, plan, chosen, against, output))
     report(outcome, facts, settings, plan, output, svg=svg, remember=remember)
+    if outcome.error is not None:
+        raise outcome.error
     return 0 if outcome.finished else Interrupted.exit_code
 
 
@@ -182,7 +184,7 @@ async def _measure(
             on_progress=lambda event: _show(event, output),
         )
         output.note(f"{session.total} answers to measure; Ctrl-C ends early with what there is")
-        with on_first_interrupt(session.cancel):
+        with on_first_interrupt(session.cancel, also=("SIGTERM", "SIGHUP")):
             outcome = await session.run()
     finally:
         output.clear_status()

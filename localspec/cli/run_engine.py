@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -111,23 +111,30 @@ def stopping(engine: EngineClient) -> Iterator[None]:
 
 
 @contextmanager
-def on_first_interrupt(action: Callable[[], object]) -> Iterator[None]:
+def on_first_interrupt(action: Callable[[], object], *, also: Sequence[str] = ()) -> Iterator[None]:
     """Within it the first Ctrl-C calls `action` and the second does what it did before.
 
+    also: names of further signals that count as Ctrl-C; those that the system lacks do not.
     Outside of the main thread, where signals cannot be handled, nothing changes.
     """
+    numbers = [getattr(signal, name) for name in ("SIGINT", *also) if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        restore()
+        action()
+
     try:
-        before = signal.getsignal(signal.SIGINT)
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            signal.signal(signal.SIGINT, before)
-            action()
-
-        signal.signal(signal.SIGINT, handle)
+        for number in numbers:
+            signal.signal(number, handle)
     except ValueError:
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()
