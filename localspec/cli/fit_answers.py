@@ -17,6 +17,7 @@ from localspec.units import parse_memory
 if TYPE_CHECKING:
     from localspec.catalog.entries import HubSource
     from localspec.cli.engine_options import DraftChoice
+    from localspec.cli.fit_head import HeadCost
     from localspec.cli.headers import FoundPair
     from localspec.memory.devices import Machine
     from localspec.memory.fit import Fit, SmallerFile
@@ -46,6 +47,8 @@ class Answer:
     fit: Fit
     machine: Machine
     notes: tuple[str, ...] = ()
+    head: HeadCost | None = None
+    """What the pair's head would add; it is not counted, since nothing loads it."""
 
 
 def answer_question(name: str, question: Question, output: Output) -> Answer:
@@ -55,6 +58,7 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
     """
     from localspec.catalog.load import load_catalog
     from localspec.cli.fit_checks import check_draft
+    from localspec.cli.fit_head import head_cost
     from localspec.cli.headers import find_pair
     from localspec.cli.memory_glance import weight_budget
     from localspec.ggufmeta.compatibility import require_pair
@@ -102,8 +106,11 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
     asked = plan if plan is not None else planner(loads)
     smaller = [] if asked.fits else _smaller_files(pair)
     fit = answer(loads, planner, plan=asked, smaller=smaller)
+    head = (
+        None if question.draft.model else head_cost(pair.resolved.pair, asked.n_ctx, options, paths)
+    )
     output.clear_status()
-    return Answer(id_, fit, question.machine, tuple(notes))
+    return Answer(id_, fit, question.machine, tuple(notes), head)
 
 
 def make_machine(output: Output, *, vram: str, ram: str, unified: str, card: str) -> Machine:

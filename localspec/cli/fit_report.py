@@ -9,6 +9,7 @@ from localspec.units import format_bytes
 
 if TYPE_CHECKING:
     from localspec.cli.fit_answers import Answer
+    from localspec.cli.fit_head import HeadCost
     from localspec.memory.plan import DeviceFit, Part
 
 _WIDTH = 48
@@ -47,6 +48,7 @@ def document(answer: Answer) -> dict[str, Any]:
             }
             for suggestion in fit.suggestions
         ],
+        "head": answer.head,
         "source": plan.source,
         "notes": list(answer.notes),
     }
@@ -76,6 +78,8 @@ def show(output: Output, answer: Answer) -> None:
         mark = output.style("✓", "green") if suggestion.fits else " "
         freed = format_bytes(suggestion.freed)
         output.line(f"  {mark} {suggestion.change:<{width}}  {freed:>9} less: {suggestion.text}")
+    if answer.head is not None:
+        output.line(_head_text(answer.head))
     output.note("figures: " + _source_text(plan.source))
 
 
@@ -172,6 +176,15 @@ def _layers_text(answer: Answer) -> str:
     if layers == whole:
         return f", all {whole} layers fit on the GPU"
     return f", at most {layers} of {whole} layers would fit on the GPU"
+
+
+def _head_text(head: HeadCost) -> str:
+    adds = f"{format_bytes(head.weights)} of weights"
+    if head.kv:
+        adds += f" and {format_bytes(head.kv)} of cache"
+    elif head.kv == 0:
+        adds += "; it reads the target's cache"
+    return f"not counted: the {head.method} head, which is not built yet, would add {adds}"
 
 
 def _source_text(source: str) -> str:
