@@ -45,6 +45,7 @@ def build(
     from localspec.cli.run_models import prepare_models
     from localspec.decoding.lookup_file import write_lookup_file
 
+    _check_out(out)
     texts = readable_texts(files, output)
     models = prepare_models(model, DraftChoice("none", None), output, user_paths())
     vocabulary = _vocabulary_of(models.target)
@@ -122,6 +123,7 @@ def merge(
         write_lookup_file,
     )
 
+    _check_out(out)
     vocabulary = None if model is None else _vocabulary_of(_local_target(model))
     merged = LookupCache()
     for path in files:
@@ -176,10 +178,21 @@ def clear(
         # Files set aside as unreadable, and locks of caches that are gone.
         freed += sum(LookupStore(path, "").clear() for path in leftovers(folder))
     output.document({"deleted": paths, "bytes": freed})
-    output.line(f"deleted: {len(paths)} lookup caches, {format_file_size(freed)}")
+    what = "1 lookup cache" if len(paths) == 1 else f"{len(paths)} lookup caches"
+    output.line(f"deleted: {what}, {format_file_size(freed)}")
 
 
 subcommands = {"build": build, "info": info, "merge": merge, "clear": clear}
+
+
+def _check_out(out: Path) -> None:
+    """Raises UsageError before any work is done for a file that could not be written."""
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a folder", hint=f"a file in it: {out / 'lookup.bin'}")
+    if not out.absolute().parent.is_dir():
+        raise UsageError(
+            f"--out {out}: there is no folder {out.absolute().parent}", hint="make it first"
+        )
 
 
 def _dynamic_caches() -> list[Path]:

@@ -192,7 +192,7 @@ def _table(names: list[str] | None, question: Question, output: Output) -> int:
         ]
     )
     show_table(output, answers)
-    if errors and len(errors) == len(answers):
+    if errors and (names is not None or len(errors) == len(answers)):
         return errors[0].exit_code
     fits = all(isinstance(found, tuple) or found.fit.plan.fits for found in answers)
     return 0 if fits or names is None else DoesNotFit.exit_code

@@ -71,7 +71,7 @@ def _rows(what: str, local: bool, catalog: Catalog, paths: Paths) -> list[Row]:
 
 def _is_path(text: str) -> bool:
     """Whether `text` can only be a path; `owner/repo` may be part of a name."""
-    return re.match(r"[/\\~]|\.\.?[/\\]|[A-Za-z]:[/\\]", text) is not None
+    return re.match(r"[/\\~]|\.\.?[/\\]|[A-Za-z]:[/\\]|.*[/\\]$", text) is not None
 
 
 def _no_folder(path: Path) -> UsageError:

@@ -67,6 +67,10 @@ def command(
         max_tokens=max_tokens,
         stop=stop_strings(stop or ()),
     )
+    if max_tokens is not None and max_tokens < 0:
+        raise UsageError(
+            f"--max-tokens {max_tokens} is negative", hint="leave it out, and the model decides"
+        )
     question = _question(prompt, output)
     if question is None and (output.json or raw):
         raise UsageError(

@@ -15,6 +15,7 @@ import typer
 from localspec.cli.engine_options import ChatEngineOptions, EngineOptions, settings_for
 from localspec.cli.output import Output
 from localspec.cli.sampling_options import SamplingOptions, sampling_settings
+from localspec.engine.bounds import check_settings
 from localspec.errors import BadModelFile, UsageError
 from localspec.events import LoadProgress, Notice
 
@@ -183,6 +184,7 @@ def _served(
         # A path says more about this machine than clients need to know.
         model_id = path.stem
     settings = replace(settings, model_id=model_id, n_slots=slots)
+    check_settings(settings)
     return ServedModel(model_id, settings, required=required_memory(settings))
 
 
@@ -239,7 +241,9 @@ def _api_keys(file: Path | None) -> tuple[str, ...]:
             lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise UsageError(f"--api-key-file {file}: {reason}") from error
+            raise UsageError(
+                f"--api-key-file {file}: {reason}", hint="a text file, one key on each line"
+            ) from error
         keys += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
         if not keys:
             raise UsageError(f"--api-key-file {file} has no keys", hint="one a line")

@@ -166,7 +166,7 @@ def download_error(error: Exception, source: HubSource, endpoint: str) -> Downlo
         )
     return DownloadError(
         f"the connection to {endpoint} failed for {source}: {_reason(error)}",
-        hint="check the network and the proxy, then pull again; what arrived is kept",
+        hint="check the network and the proxy, then try again; what arrived is kept",
         **fields,
     )
 

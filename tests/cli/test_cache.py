@@ -135,6 +135,22 @@ def test_merge_of_nameless_caches_needs_a_model(
     assert program("cache", "merge", nameless, "-o", out, "--model", tiny).code == 0
 
 
+@pytest.mark.parametrize("command", ["build", "merge"])
+def test_a_place_that_cannot_be_written_is_told_before_the_work(
+    command: str, program: Program, tmp_path: Path, tiny: Path, fake_engine: type[FakeEngine]
+) -> None:
+    source = write_cache(tmp_path / "a.bin", 1, 2, 3) if command == "merge" else tmp_path / "a.txt"
+    if command == "build":
+        source.write_text("some text")
+    for out in (tmp_path / "no" / "x.bin", tmp_path):
+        done = program("cache", command, source, "--model", tiny, "--out", out)
+        assert done.code == 2
+        assert "folder" in done.err_lines[0]
+        assert done.err_lines[1].startswith("hint: ")
+    assert not (tmp_path / "no").exists()
+    assert fake_engine.started == []
+
+
 def test_clear_leaves_nothing_of_what_sessions_left(program: Program, home: Path) -> None:
     folder = home / "data" / "lookup"
     write_cache(folder / "v1.bin", 1, 2, 3)

@@ -207,6 +207,7 @@ def test_notices_of_the_engine_are_warnings(
             "--sampler 'dry-multiplier=nan': 'nan' is not a number",
         ),
         (["--stop", ""], "--stop '' is empty"),
+        (["--max-tokens", "-3"], "--max-tokens -3 is negative"),
         (["--kv-type", "foo"], "--kv-type 'foo' is not a type of KV cache"),
         (["--kv-type", "q8_0", "--flash-attn", "off"], "--kv-type q8_0 needs flash attention"),
         (["--cpu-moe", "--n-cpu-moe", "2"], "--cpu-moe and --n-cpu-moe exclude each other"),
