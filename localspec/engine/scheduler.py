@@ -9,7 +9,7 @@ from time import perf_counter
 from localspec.decoding.prefix import common_prefix
 from localspec.engine.generation import Generation
 from localspec.errors import Cancelled, EngineError, LocalspecError
-from localspec.llama.batch import Part
+from localspec.llama.batch import Outputs, Part
 from localspec.llama.context import Context, Rollback
 
 
@@ -140,9 +140,12 @@ class Scheduler:
 
 
 def _within(going: list[tuple[Generation, Part]], n_batch: int) -> list[tuple[Generation, Part]]:
-    """The narrowest parts first, as many as one pass takes."""
+    """Rounds first, which always fit; then the narrowest parts of prompts, as many as one pass
+    takes. A drawn draft that waited for its length would be drawn anew, and so be biased."""
     chosen: list[tuple[Generation, Part]] = []
-    for generation, part in sorted(going, key=lambda item: len(item[1].tokens)):
+    for generation, part in sorted(
+        going, key=lambda item: (item[1].outputs is not Outputs.ALL, len(item[1].tokens))
+    ):
         if len(part.tokens) <= n_batch:
             chosen.append((generation, part))
             n_batch -= len(part.tokens)
