@@ -266,11 +266,12 @@ def suggestion_text(report: FitReport, look: Look, width: int) -> Text:
     lines = [Text(title, f"bold {look.text}")]
     for number, item in enumerate(suggestions[:9], 1):
         sign = "✓" if item.fits else "✗"
-        tail = f" {item.required / GIB:6.1f} GiB {sign} {'fits' if item.fits else 'too much'}"
+        verdict = "fits" if item.fits else "too much"
+        tail = f" {item.required / GIB:6.1f} GiB {sign} {verdict:<8}"
         line = Text.assemble((f" {number}  ", f"bold {look.accent}"))
         words = Text(item.text, look.text)
         room = max(10, width - 4 - len(tail))
-        words.truncate(room, overflow="ellipsis")
+        words.truncate(room - 1, overflow="ellipsis")
         line.append_text(words)
         line.append(" " + "·" * max(0, room - words.cell_len - 1), look.faint)
         line.append(tail, look.good if item.fits else look.bad)

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from localspec.tui.backend.views import FitChoice, FitReport
 from localspec.tui.theme import Look
-from localspec.units import format_bytes
+from localspec.tui.widgets.memory_bar import short_size
 
 _CONTEXTS = (1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288, 1048576)
 _NAME_WIDTH = 16
@@ -112,13 +112,13 @@ def _kv_hint(report: FitReport, model: str, kind: str) -> str:
     """What the next smaller type would free, when the cache is of the exact one."""
     if kind != "f16":
         return ""
-    cost = "nearly no loss" if model == "target" else "the text stays the same"
+    cost = "nearly no loss" if model == "target" else "same text"
     return f"q8_0 frees {_size(report, model, 'kv', _Q8_SAVES)}: {cost}"
 
 
 def _size(report: FitReport, model: str, kind: str = "", share: float = 1.0) -> str:
     parts = [part for device in report.devices for part in device.parts if part.model == model]
-    return format_bytes(int(share * sum(p.bytes for p in parts if kind in ("", p.kind))))
+    return short_size(int(share * sum(p.bytes for p in parts if kind in ("", p.kind))))
 
 
 def _context(report: FitReport) -> Control:
@@ -219,7 +219,7 @@ class FitControls(Widget, can_focus=True):
             row.append("◂ ", look.accent if less else look.faint)
             row.append(value.plain.rjust(_VALUE_WIDTH), f"bold {look.text}")
             row.append(" ▸", look.accent if more else look.faint)
-            row.append(f"   {line.hint}", look.muted)
+            row.append(f"  {line.hint}", look.muted)
             row.truncate(max(10, self.size.width), overflow="ellipsis")
             rows.append(row)
         return Text("\n").join(rows)

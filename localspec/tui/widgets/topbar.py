@@ -70,7 +70,7 @@ class TopBar(Horizontal):
         if not self.query("#facts"):
             return
         facts = self.query_one("#facts", Static)
-        room = self.size.width - 12 - sum(len(title) + 2 for _, title, _ in SCREENS)
+        room = self.size.width - 10 - sum(len(title) + 2 for _, title, _ in SCREENS)
         facts.update(_facts(self.machine, self.downloads, self.ngrams, room))
 
 
