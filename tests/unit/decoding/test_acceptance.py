@@ -90,3 +90,14 @@ def test_a_forecast_forgets() -> None:
 def test_a_forecast_is_no_longer_than_asked() -> None:
     assert len(Prospect(8).forecast(3)) == 3
     assert Prospect(8).forecast(0) == []
+
+
+def test_old_answers_count_less_when_a_drafter_was_long_not_asked() -> None:
+    def forecast(waited: int) -> float:
+        prospect = Prospect(4)
+        for _ in range(10):
+            prospect.learn(Draft((1,), "model"), 1, (2,))
+        prospect.learn(Draft((1,), "model"), 1, (1,), waited=waited)
+        return prospect.forecast(1)[0][1]
+
+    assert forecast(0) < forecast(50) < forecast(400)

@@ -173,3 +173,69 @@ def test_without_drafters_it_is_plain_decoding() -> None:
     made = Controller([], cost=CostCurve(FLAT))
     made.begin([0])
     assert made.propose(8) is NO_DRAFT
+
+
+def test_a_round_goes_on_with_the_draft_model_where_the_cheap_draft_ends() -> None:
+    clock = Clock()
+    cheap = Few(SimulatedDrafter([True] * 400, clock, "ngram", 0.0, [0.97] * 400), 3)
+    dear = SimulatedDrafter([True] * 400, clock, "model", 0.0005, [0.95] * 400)
+    made = Controller([cheap], [dear], cost=CostCurve(FLAT), clock=clock)
+    made.begin([0])
+    place, drafts = 1, []
+    for _ in range(20):
+        draft = made.propose(16)
+        drafts.append(draft)
+        place = play(made, draft, place, len(draft), FLAT)
+    last = drafts[-1]
+    assert (last.source, last.then, last.n_first) == ("ngram", "model", 3)
+    assert len(last) > 6
+    assert "ngram+model" in made.explain()["choices"]
+
+
+def test_what_a_model_says_behind_a_wrong_guess_is_not_held_against_it() -> None:
+    clock = Clock()
+    right = [place % 8 != 4 for place in range(900)]
+    cheap = Few(SimulatedDrafter(right, clock, "ngram", 0.0, [0.9] * 900), 2)
+    dear = SimulatedDrafter([True] * 900, clock, "model", 0.0005, [0.95] * 900)
+    made = Controller([cheap], [dear], cost=CostCurve(FLAT), clock=clock)
+    made.begin([0])
+    place = 1
+    followed = 0
+    while place < 600:
+        draft = made.propose(16)
+        accepted = 0
+        while accepted < len(draft) and draft.tokens[accepted] == place + accepted:
+            accepted += 1
+        followed += draft.source == "model" or draft.then == "model"
+        place = play(made, draft, place, accepted, FLAT)
+    assert followed > 30
+
+
+def test_trials_of_a_dear_drafter_cost_a_small_share_whatever_was_won() -> None:
+    """An n-gram drafter that wins much does not pay for a model that never wins."""
+    clock = Clock()
+    cost = {1: 0.010, 2: 0.014, 17: 0.040}
+    cheap = SimulatedDrafter([place % 40 < 20 for place in range(2000)], clock, "ngram")
+    dear = SimulatedDrafter([False] * 2000, clock, "model", 0.004, [0.7] * 2000)
+    made = Controller([cheap], [dear], cost=CostCurve(cost), clock=clock)
+
+    def curve(width: int) -> float:
+        return CostCurve(cost).seconds(width) / 0.010
+
+    seconds = answer_seconds(made, curve, clock, 1, 900)
+    assert made.explain()["choices"]["ngram"]["gain"] > 1.1
+    assert 0.0 < 0.004 * sum(dear.asked) < 0.02 * seconds
+
+
+class Few:
+    """A drafter that never proposes more than a few tokens."""
+
+    def __init__(self, drafter: SimulatedDrafter, most: int) -> None:
+        self._drafter = drafter
+        self._most = most
+        self.name = drafter.name
+        self.begin = drafter.begin
+        self.observe = drafter.observe
+
+    def propose(self, max_tokens: int) -> Draft:
+        return self._drafter.propose(min(max_tokens, self._most))

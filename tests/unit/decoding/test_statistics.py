@@ -64,3 +64,18 @@ def test_drafters_are_watched_apart() -> None:
     watch.add(a_round(4, 4, "ngram"))
     told = [watch.add(a_round(16, 0, "model")) for _ in range(4)]
     assert told[3] is not None
+
+
+def test_a_draft_of_two_drafters_credits_each_with_its_own_tokens() -> None:
+    first = Draft((1, 2, 3), "ngram", (0.9, 0.9, 0.9), 3)
+    both = first.followed_by(Draft((4, 5), "model", (0.8, 0.7)))
+    assert both.shares(2) == (("ngram", 3, 2), ("model", 2, 0))
+    assert both.shares(4) == (("ngram", 3, 3), ("model", 2, 1))
+    assert both.first(4).shares(4) == (("ngram", 3, 3), ("model", 1, 1))
+    assert both.first(3).shares(3) == (("ngram", 3, 3),)
+    statistics = RoundStatistics("auto")
+    statistics.add(Round((1, 2, 3, 4, 9), 4, 5, both.source, both, 0.0, 1.0, 0.0))
+    assert statistics.speculation().by_drafter == {
+        "ngram": DrafterCounts(rounds=1, drafted=3, accepted=3),
+        "model": DrafterCounts(rounds=1, drafted=2, accepted=1),
+    }
