@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ from localspec.decoding.distribution import Dice
 from localspec.decoding.loop import SpeculativeLoop
 from localspec.decoding.model_drafter import ModelDrafter
 from localspec.decoding.policies import FixedPolicy, PlainPolicy
-from localspec.decoding.protocols import NO_DRAFT, Draft, Policy, Round
+from localspec.decoding.protocols import NO_DRAFT, Draft, Drafter, Policy, Round
 from localspec.decoding.sampling import SamplingSettings
 from tests.support.chance import RandomDraft, RandomTarget, all_outcomes
 from tests.support.drafters import ScriptedDrafter
@@ -68,13 +69,19 @@ class DropsShortDrafts(FixedPolicy):
         return draft if len(draft) >= 2 else NO_DRAFT
 
 
-def controller(dice: Dice) -> Policy:
+class SureOfOne(ScriptedDrafter):
+    """One token at a time, with confidence."""
+
+    def propose(self, max_tokens: int) -> Draft:
+        draft = super().propose(min(1, max_tokens))
+        return replace(draft, confidences=(0.95,) * len(draft), match_length=4)
+
+
+def controller(dice: Dice, *cheap: Drafter) -> Policy:
     times = itertools.count()
     costs = CostCurve({1: 1.0, 2: 1.05, 4: 1.1}, max_width=8)
     drafter = model(dice, p_min=0.3)
-    return Controller(
-        [ScriptedDrafter([0, 1, 2])], [drafter], cost=costs, clock=lambda: 0.01 * next(times)
-    )
+    return Controller(cheap, [drafter], cost=costs, clock=lambda: 0.01 * next(times))
 
 
 POLICIES: dict[str, MakePolicy] = {
@@ -88,6 +95,7 @@ POLICIES: dict[str, MakePolicy] = {
     "chain": lambda dice: FixedPolicy(ChainDrafter([ScriptedDrafter([2]), model(dice)]), 2),
     "best": lambda dice: FixedPolicy(BestDrafter([ScriptedDrafter([2]), model(dice)]), 2),
     "controller": controller,
+    "controller with guesses": lambda dice: controller(dice, SureOfOne([0, 1, 2])),
 }
 
 
@@ -122,6 +130,22 @@ def test_every_answer_has_the_targets_probability(name: str, ends: bool) -> None
     assert sum(found.values()) == pytest.approx(1.0)
     assert found == pytest.approx(plain, abs=1e-12)
     assert (drafted > 0) == (name != "plain")
+
+
+def test_the_controller_lets_drawn_tokens_follow_guesses_and_stand_alone() -> None:
+    """The test above reaches both."""
+
+    def first_draft(dice: Dice, *cheap: Drafter) -> tuple[str, str]:
+        policy = controller(dice, *cheap)
+        policy.begin(PROMPT)
+        draft = policy.propose(3)
+        assert draft.is_drawn
+        return draft.source, draft.then
+
+    assert set(all_outcomes(first_draft)) == {("model", "")}
+    assert set(all_outcomes(lambda dice: first_draft(dice, SureOfOne([0])))) == {
+        ("scripted", "model")
+    }
 
 
 def test_the_loops_own_draft_min_drops_no_drawn_draft() -> None:
