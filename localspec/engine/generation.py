@@ -33,6 +33,8 @@ from localspec.llama.sampler import Sampler
 
 _TELL_EVERY_S = 0.03
 """Text is gathered for this long: smooth to read, and no message for every token."""
+_TELL_SHARED_S = 0.06
+"""The same where answers share passes: what is spent on telling is taken from all of them."""
 _PROMPT_STEP = 512
 """Prompt tokens in one pass: cancelling and the other answers wait no longer."""
 
@@ -227,7 +229,9 @@ class Generation:
         if self._take(outcome.tokens, outcome.accepted):
             self._end("stop")
         now = perf_counter()
-        if now - self._told >= _TELL_EVERY_S:
+        every_s = _TELL_SHARED_S if self._policy.is_shared else _TELL_EVERY_S
+        # By ticks of one clock, so that answers that share passes tell after the same ones.
+        if now // every_s > self._told // every_s:
             self._told = now
             self._tell()
 
