@@ -203,7 +203,11 @@ RepeatPenalty = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(metavar="N", help="The same seed, the same answer.", rich_help_panel=SAMPLING),
+    typer.Option(
+        metavar="N",
+        help="The same seed, the same answer; not with auto and a draft model above temperature 0.",
+        rich_help_panel=SAMPLING,
+    ),
 ]
 Grammar = Annotated[
     Path | None,
