@@ -104,6 +104,8 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
                 raise
             notes.append(f"estimated, because the probe failed: {error.message}")
     asked = plan if plan is not None else planner(loads)
+    if asked.source == "estimate":
+        notes += unproved(loads, question.machine)
     smaller = [] if asked.fits else _smaller_files(pair)
     fit = answer(loads, planner, plan=asked, smaller=smaller)
     head = (
@@ -111,6 +113,20 @@ def answer_question(name: str, question: Question, output: Output) -> Answer:
     )
     output.clear_status()
     return Answer(id_, fit, question.machine, tuple(notes), head)
+
+
+def unproved(loads: Sequence[ModelLoad], machine: Machine) -> list[str]:
+    """What to say of models whose estimate no test holds against llama.cpp."""
+    from localspec.memory.held import HELD
+
+    names = dict.fromkeys(load.architecture.name for load in loads)
+    way_out = "" if machine.imagined else "; --source probe asks llama.cpp itself"
+    return [
+        f"the estimate of {name} models was never held against llama.cpp: weights are exact, "
+        f"caches and buffers may be off{way_out}"
+        for name in names
+        if name not in HELD
+    ]
 
 
 def make_machine(output: Output, *, vram: str, ram: str, unified: str, card: str) -> Machine:

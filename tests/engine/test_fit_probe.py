@@ -27,7 +27,7 @@ from localspec.memory.probe import ProbeLog, ProbeRequest, parse_log, probe, req
 from localspec.memory.request import LoadOptions, ModelLoad, make_loads
 from localspec.units import MIB
 from tests.support.ghosts import write_ghost_of
-from tests.support.tiny_gguf import FAMILIES, write_tiny
+from tests.support.tiny_gguf import FAMILIES, LAID_OUT, write_tiny
 
 pytestmark = pytest.mark.engine
 
@@ -65,7 +65,7 @@ def assert_same(load: ModelLoad, path: Path) -> None:
         assert abs(ours["compute"] - theirs["compute"]) <= ROUNDING
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *LAID_OUT])
 @pytest.mark.parametrize(
     "options",
     [
@@ -105,7 +105,7 @@ def test_what_the_solver_promises_holds_in_the_probe(name: str, tmp_path: Path) 
     assert not probe(at_ctx(loads, found + CTX_STEP), [path], machine, in_process).fits
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *LAID_OUT])
 def test_real_load_takes_what_was_planned(family: str, tmp_path: Path) -> None:
     """Not a ghost: the weights are there and every buffer is allocated."""
     path = write_tiny(tmp_path / "a.gguf", family)

@@ -539,6 +539,53 @@ def _bert(arch: str, d: Dims) -> Layout:
     return out
 
 
+def _muse_glimmer(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    out.keys |= {
+        "attention.sliding_window": d.get("n_swa"),
+        "final_logit_softcapping": 30.0,
+        "logit_scale": 0.5,
+    }
+    q = d.n_head * d.head_dim
+    for i in range(d.n_layer):
+        _attention(out, i, d, qk_norm=True)
+        out.block(i, attn_gate=(d.n_embd, q), post_attention_norm=(d.n_embd,))
+        out.block(i, ffn_norm=(d.n_embd,), post_ffw_norm=(d.n_embd,))
+        _dense_ffn(out, i, d)
+    return out
+
+
+def _laguna(arch: str, d: Dims) -> Layout:
+    out = _start(arch, d)
+    _attention_keys(out, d)
+    _expert_keys(out, d)
+    ff, dense = d.get("n_ff_exp"), d.get("dense", 1)
+    out.keys |= {
+        "leading_dense_block_count": dense,
+        "expert_feed_forward_length": ff,
+        "expert_shared_feed_forward_length": ff,
+        "expert_gating_func": 2,
+        "expert_weights_norm": True,
+        "expert_weights_scale": 2.5,
+    }
+    if d.get("n_swa"):
+        out.keys["attention.sliding_window"] = d.get("n_swa")
+        out.keys["rope.dimension_count_swa"] = d.head_dim
+    gate = d.n_head if d.get("gate_by_head") else d.n_head * d.head_dim
+    for i in range(d.n_layer):
+        _attention(out, i, d, qk_norm=True)
+        out.block(i, attn_gate=(d.n_embd, gate), ffn_norm=(d.n_embd,))
+        if i < dense:
+            _dense_ffn(out, i, d)
+            continue
+        _experts(out, i, d, ff)
+        out.block(i, exp_probs_b__bias=(d.get("n_expert"),))
+        out.block(i, ffn_gate_shexp=(d.n_embd, ff), ffn_up_shexp=(d.n_embd, ff))
+        out.block(i, ffn_down_shexp=(ff, d.n_embd))
+    return out
+
+
 LAYOUTS: dict[str, Callable[[str, Dims], Layout]] = {
     "llama": _llama,
     "qwen2": _llama,
@@ -562,5 +609,7 @@ LAYOUTS: dict[str, Callable[[str, Dims], Layout]] = {
     "qwen35": _qwen35,
     "qwen35moe": _qwen35,
     "phi3": _phi3,
+    "muse-glimmer": _muse_glimmer,
+    "laguna": _laguna,
     "bert": _bert,
 }

@@ -53,6 +53,15 @@ _FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 FAMILIES: tuple[str, ...] = tuple(_FAMILIES)
 """`recurrent` and `hybrid` have no rollback rows, `hybrid_rollback` has; `swa` slides by 32."""
 
+_EXPERTS = {"n_expert": 8, "n_expert_used": 2, "n_ff_exp": 32}
+_LAID_OUT: dict[str, tuple[str, dict[str, Any]]] = {
+    "gated": ("muse-glimmer", {"n_layer": 8, "n_swa": 32}),
+    "gated_moe": ("laguna", {"n_layer": 4, **_EXPERTS}),
+    "gated_heads": ("laguna", {"n_layer": 8, "n_swa": 32, "gate_by_head": True, **_EXPERTS}),
+}
+LAID_OUT: tuple[str, ...] = tuple(_LAID_OUT)
+"""Families that decode like the others, and differ in what their passes need of memory."""
+
 
 def write_tiny(
     path: Path,
@@ -75,7 +84,7 @@ def write_tiny(
     seed: about 0.75 of its tokens agree at 0.02, half at 0.05, a tenth at 0.2, all at 0.
     pooling: llama.h's number of a pooling type, which makes it a model for embeddings.
     """
-    arch, options = _FAMILIES[family]
+    arch, options = (_FAMILIES | _LAID_OUT)[family]
     extra = dict(options)
     layers = n_layer or extra.pop("n_layer", 2)
     extra.pop("n_layer", None)

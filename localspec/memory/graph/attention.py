@@ -17,6 +17,8 @@ from localspec.memory.graph.tensors import (
 _SCALED_QUERY = frozenset({"gemma", "gemma2", "gemma3", "phi2", "phi3"})
 """The query is scaled by a node of its own."""
 _QUERY_FIRST = frozenset({"gemma4"})
+_ROPE_IN_WINDOW = frozenset({"muse-glimmer"})
+"""Layers that see everything know no positions."""
 
 
 def attention(b: Builder, layer: Layer, x: Tensor) -> Tensor:
@@ -28,8 +30,17 @@ def attention(b: Builder, layer: Layer, x: Tensor) -> Tensor:
     sliding = b.arch.n_swa > 0
     out = _attend(b, layer, query, key, value, order="qkv" if sliding else "qvk")
     if gate is not None:
-        out = b.node("mul", out, b.node("unary", gate))
+        out = _gated(b, layer, out, b.node("unary", gate))
     return b.matmul("attn_output", out)
+
+
+def _gated(b: Builder, layer: Layer, out: Tensor, gate: Tensor) -> Tensor:
+    """A gate has one value for each element, or one for each head (laguna)."""
+    if gate.shape[0] == out.shape[0]:
+        return b.node("mul", out, gate)
+    n, heads = b.batch.n_tokens, layer.n_head
+    by_head = reshape(out, layer.head_v, heads, n)
+    return reshape(b.node("mul", by_head, reshape(gate, 1, heads, n)), *out.shape)
 
 
 def _project(
@@ -58,20 +69,22 @@ def _project(
                 if b.has("attn_v.weight")
                 else key
             )
+    if b.has("attn_gate.weight"):
+        gate = b.matmul("attn_gate", x)
     if b.arch.name == "gemma4" and value is not None:
         value = b.node("rms_norm", value)
-    query = _positioned(b, query, "attn_q_norm")
+    query = _positioned(b, layer, query, "attn_q_norm")
     if b.arch.name in _SCALED_QUERY:
         query = b.node("scale", query)
     if key is not None:
-        key = _positioned(b, key, "attn_k_norm")
+        key = _positioned(b, layer, key, "attn_k_norm")
     return query, key, value, gate
 
 
-def _positioned(b: Builder, x: Tensor, norm: str) -> Tensor:
+def _positioned(b: Builder, layer: Layer, x: Tensor, norm: str) -> Tensor:
     if b.has(f"{norm}.weight"):
         x = b.norm(x, norm)
-    if not b.arch.has_rope:
+    if not b.arch.has_rope or (b.arch.name in _ROPE_IN_WINDOW and not layer.is_swa):
         return x
     return b.node("rope", x, b.positions())
 

@@ -19,10 +19,11 @@ _NORMED_WEIGHTS = frozenset(
         "lfm2moe",
         "dots1",
         "bailingmoe2",
+        "laguna",
     }
 )
 """The weights of the chosen experts are divided by their sum."""
-_SIGMOID = frozenset({"deepseek2", "glm4moe", "lfm2moe", "bailingmoe2", "dots1"})
+_SIGMOID = frozenset({"deepseek2", "glm4moe", "lfm2moe", "bailingmoe2", "dots1", "laguna"})
 
 
 def feed_forward(b: Builder, x: Tensor) -> Tensor:

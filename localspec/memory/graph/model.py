@@ -12,10 +12,11 @@ from localspec.memory.graph.mixers import mixer
 from localspec.memory.graph.tensors import I32, Graph, Tensor, reshape, view
 
 _SCALED_EMBEDDING = frozenset({"gemma", "gemma2", "gemma3", "gemma4", "minicpm"})
+_NORMED_EMBEDDING = frozenset({"muse-glimmer"})
 _LATE_ROWS = frozenset({"gpt-oss", "gemma4", "qwen35", "qwen35moe"})
 """Rows without output are dropped after the last block, not inside it."""
 _EXPANDS_NORM = frozenset({"qwen35", "qwen35moe", "qwen3next"})
-_SOFTCAPPED = frozenset({"gemma2", "gemma4", "grok"})
+_SOFTCAPPED = frozenset({"gemma2", "gemma4", "grok", "muse-glimmer"})
 _GATHER_BEFORE_NORM = frozenset({"gemma3", "gemma2", "gemma"})
 
 
@@ -41,6 +42,8 @@ def build_graph(
     b.expand(b.input("embd", arch.n_embd, batch.n_tokens))
     if arch.name in _SCALED_EMBEDDING:
         x = b.node("scale", x)
+    elif arch.name in _NORMED_EMBEDDING:
+        x = b.node("rms_norm", x)
     per_layer = _per_layer_inputs(b, x, tokens)
     b.expand(x)
     for index, layer in enumerate(chosen):
