@@ -10,13 +10,16 @@ from localspec.events import TokenChance
 
 def chat_logprobs(chances: Sequence[TokenChance]) -> dict[str, Any] | None:
     """As chat completions have them; None where there are none."""
-    if not chances:
-        return None
+    return {"content": token_logprobs(chances), "refusal": None} if chances else None
+
+
+def token_logprobs(chances: Sequence[TokenChance]) -> list[dict[str, Any]]:
+    """One entry for each token, as chat completions and responses have them."""
     content = []
     for chance in chances:
         top = [_token(piece, logprob) for _, piece, logprob in chance.top]
         content.append({**_token(chance.piece, chance.logprob), "top_logprobs": top})
-    return {"content": content, "refusal": None}
+    return content
 
 
 def text_logprobs(chances: Sequence[TokenChance], offset: int) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from time import time
 from typing import Any
 
-from localspec.events import Answer
+from localspec.events import Answer, TokenChance
 from localspec.server.answer_parts import Ended, Part, Words
+from localspec.server.chances import token_logprobs
 from localspec.server.failures import ApiError
 from localspec.server.figures import speculation_of, timings_of
 from localspec.server.tools.calls import ToolCall
@@ -28,6 +30,8 @@ class ResponseWriter:
         self._items: list[dict[str, Any]] = []
         self._open: dict[str, Any] | None = None
         """The message or the reasoning that text is added to."""
+        self._chances: list[TokenChance] = []
+        """Of tokens whose text has not come yet."""
         self._told = 0
         self._end: Ended | None = None
         self._error: ApiError | None = None
@@ -41,6 +45,10 @@ class ResponseWriter:
             self._tell("response.created", response=self.response()),
             self._tell("response.in_progress", response=self.response()),
         ]
+
+    def note(self, chances: Sequence[TokenChance]) -> None:
+        """Chances of the tokens that the next text is made of."""
+        self._chances += chances
 
     def take(self, part: Part) -> list[Told]:
         """Events about `part`."""
@@ -97,10 +105,16 @@ class ResponseWriter:
             told += self._begin_item(kind)
         item = self._open
         assert item is not None
-        item["content"][0]["text"] += words.text
+        content = item["content"][0]
+        content["text"] += words.text
         if words.text:
             name = "reasoning_text" if words.reasoning else "output_text"
-            extra: dict[str, Any] = {} if words.reasoning else {"logprobs": []}
+            chances, self._chances = self._chances, []
+            extra: dict[str, Any] = {}
+            if not words.reasoning:
+                extra["logprobs"] = token_logprobs(chances)
+                # A new list: events that were told hold the old one.
+                content["logprobs"] = [*content["logprobs"], *extra["logprobs"]]
             told.append(
                 self._tell(f"response.{name}.delta", **self._here(), delta=words.text, **extra)
             )
@@ -135,10 +149,15 @@ class ResponseWriter:
         part = item["content"][0]
         item["status"] = "completed"
         name = "output_text"
-        extra: dict[str, Any] = {"logprobs": []}
+        extra: dict[str, Any] = {}
         if item["type"] == "reasoning":
-            name, extra = "reasoning_text", {}
+            name = "reasoning_text"
             part["text"] = part["text"].strip()
+        else:
+            # Tokens at the end of an answer may have no text of their own.
+            part["logprobs"] = [*part["logprobs"], *token_logprobs(self._chances)]
+            extra["logprobs"] = part["logprobs"]
+        self._chances = []
         self._open = None
         return [
             self._tell(f"response.{name}.done", **here, text=part["text"], **extra),

@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from localspec.events import TextDelta
 from localspec.server.answer_parts import AnswerParts
 from localspec.server.body_reading import read_body
 from localspec.server.failures import ApiError
@@ -44,6 +45,8 @@ def _parts(plan: ChatPlan) -> AnswerParts:
 async def _collect(running: Running, plan: ChatPlan, writer: ResponseWriter) -> None:
     parts = _parts(plan)
     async for _, event in running.events():
+        if isinstance(event, TextDelta):
+            writer.note(event.chances)
         for part in parts.feed(event):
             writer.take(part)
 
@@ -56,6 +59,8 @@ async def _lines(
         for told in writer.begin():
             yield _line(told)
         async for _, event in events:
+            if isinstance(event, TextDelta):
+                writer.note(event.chances)
             for part in parts.feed(event):
                 for told in writer.take(part):
                     yield _line(told)
@@ -85,6 +90,7 @@ def _settings(body: ResponsesBody, model: str) -> dict[str, Any]:
         "text": asked.get("text", {"format": {"type": "text"}}),
         "tool_choice": asked.get("tool_choice", "auto"),
         "tools": asked.get("tools", []),
+        "top_logprobs": body.top_logprobs or 0,
         "top_p": body.top_p,
         "truncation": "disabled",
         "user": body.user,

@@ -118,7 +118,10 @@ class ResponsesBody(SamplingBody):
     tool_choice: Literal["none", "auto", "required"] | FlatChoice | None = None
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningBody | None = None
-    include: list[Literal["reasoning.encrypted_content"]] | None = None
+    include: list[Literal["reasoning.encrypted_content", "message.output_text.logprobs"]] | None = (
+        None
+    )
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     stream_options: StreamOptions | None = None
     store: Literal[False] | None = None
     truncation: Literal["disabled"] | None = None
@@ -155,8 +158,15 @@ def as_chat(body: ResponsesBody) -> ChatBody:
         parallel_tool_calls=body.parallel_tool_calls,
         reasoning_effort=body.reasoning.effort if body.reasoning else None,
         chat_template_kwargs=body.chat_template_kwargs,
+        logprobs=wants_logprobs(body),
+        top_logprobs=body.top_logprobs if wants_logprobs(body) else None,
     )
     return chat.model_copy(update=common)
+
+
+def wants_logprobs(body: ResponsesBody) -> bool:
+    """Asked for by `include`; OpenAI takes `top_logprobs` alone as asking for them too."""
+    return "message.output_text.logprobs" in (body.include or ()) or bool(body.top_logprobs)
 
 
 def _messages(body: ResponsesBody) -> list[MessageBody]:

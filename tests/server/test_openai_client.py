@@ -241,3 +241,39 @@ def test_log_probabilities_of_text_that_goes_on(client: openai.OpenAI) -> None:
     assert found.text_offset[0] == 3
     assert found.top_logprobs is not None
     assert all(len(top) <= 2 for top in found.top_logprobs)
+
+
+def test_log_probabilities_of_a_response(client: openai.OpenAI) -> None:
+    asked: Any = {
+        "model": "tiny", "input": "Hello", "max_output_tokens": 12, "temperature": 0,
+        "include": ["message.output_text.logprobs"], "top_logprobs": 3,
+        "extra_body": {"ignore_eos": True},
+    }  # fmt: skip
+    message = client.responses.create(**asked).output[0]
+    assert message.type == "message"
+    part = message.content[0]
+    assert part.type == "output_text"
+    assert part.logprobs is not None
+    assert len(part.logprobs) == 12
+    for token in part.logprobs:
+        assert len(token.top_logprobs) == 3
+        assert token.logprob == token.top_logprobs[0].logprob
+    assert b"".join(bytes(t.bytes) for t in part.logprobs).decode("utf-8", "replace") == part.text
+    streamed, done = [], None
+    for event in client.responses.create(**asked, stream=True):
+        if event.type == "response.output_text.delta":
+            streamed += event.logprobs
+        elif event.type == "response.output_text.done":
+            done = event.logprobs
+    assert done is not None
+    whole = [(t.token, round(t.logprob, 3)) for t in part.logprobs]
+    assert [(t.token, round(t.logprob, 3)) for t in done] == whole
+    assert [(t.token, round(t.logprob, 3)) for t in streamed] == whole[: len(streamed)]
+    assert streamed
+
+
+def test_a_response_has_log_probabilities_only_when_asked(client: openai.OpenAI) -> None:
+    message = client.responses.create(model="tiny", input="Hello", max_output_tokens=4).output[0]
+    assert message.type == "message"
+    assert message.content[0].type == "output_text"
+    assert message.content[0].logprobs == []
