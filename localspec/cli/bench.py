@@ -155,7 +155,8 @@ def command(
         outcome, facts = asyncio.run(_measure(settings, plan, chosen, against, output))
     report(outcome, facts, settings, plan, output, svg=svg, remember=remember)
     if outcome.error is not None:
-        raise outcome.error
+        output.warn(outcome.error.message, outcome.error.hint)
+        return outcome.error.exit_code
     return 0 if outcome.finished else Interrupted.exit_code
 
 
@@ -167,6 +168,7 @@ async def _measure(
     output: Output,
 ) -> tuple[Outcome, dict[str, Any]]:
     """The outcome, and what was asked for as data."""
+    from localspec.bench.memory import memory_use, memory_words
     from localspec.bench.session import BenchSession
     from localspec.cli.run_engine import on_first_interrupt, start_engine
     from localspec.engine.threads import default_threads
@@ -186,11 +188,14 @@ async def _measure(
         output.note(f"{session.total} answers to measure; Ctrl-C ends early with what there is")
         with on_first_interrupt(session.cancel, also=("SIGTERM", "SIGHUP")):
             outcome = await session.run()
+        used = memory_use(settings, engine.facts.get("beyond_plan", {}), engine.pid)
     finally:
         output.clear_status()
         await engine.close()
     for notice in outcome.notices:
         output.warn(notice.message, notice.hint)
+    for use in used:
+        output.note(memory_words(use))
     facts = {
         "target": str(settings.target.path),
         "draft": str(settings.draft.path) if settings.draft else None,
@@ -205,6 +210,8 @@ async def _measure(
         "repeats": plan.repeats,
         "temp": plan.sampling.temp,
         "against": str(binary) if binary else None,
+        "error": outcome.error.message if outcome.error else None,
+        "memory": [use.as_dict() for use in used],
     }
     return outcome, facts
 

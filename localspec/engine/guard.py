@@ -125,7 +125,7 @@ def learn_from_load(
 
 def _with_plan(settings: EngineSettings, plan: Plan) -> EngineSettings:
     planned = tuple((fit.device.name, fit.required) for fit in plan.gpus)
-    return replace(settings, planned=planned)
+    return replace(settings, planned=planned, planned_host=plan.host.required)
 
 
 def _shrunk(

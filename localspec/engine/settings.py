@@ -61,6 +61,8 @@ class EngineSettings:
     """Where dynamic lookup caches are kept, one per vocabulary; None keeps none."""
     planned: tuple[tuple[str, int], ...] = ()
     """Bytes planned on each GPU, by its name; to be held against what the load really takes."""
+    planned_host: int = field(default=0, compare=False)
+    """Bytes planned in host memory; 0 where nothing was planned."""
     calibration: Path | None = None
     """Where that difference is remembered; None remembers nothing."""
     embeddings: bool = False

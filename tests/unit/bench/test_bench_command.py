@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from localspec.bench.history import measured_speedup
 from localspec.cli import app
 from localspec.engine.client import EngineClient
 from localspec.engine.settings import EngineSettings
-from localspec.errors import Interrupted
+from localspec.errors import EngineError, Interrupted
 from tests.support.bench_fakes import FakeEngine
 from tests.support.tiny_gguf import write_tiny
 
@@ -28,6 +29,7 @@ class LoadedEngine(FakeEngine):
 
     facts: dict[str, Any] = {"n_ctx": 512, "description": "tiny"}  # noqa: RUF012 - never changed
     settings: EngineSettings
+    pid: int | None = None
     closed = False
 
     async def close(self) -> None:
@@ -174,3 +176,30 @@ def test_wrong_usage_is_told_in_one_line_with_code_2(
     assert code == 2
     assert out == ""
     assert said in next(line for line in err.splitlines() if line.startswith("error:"))
+
+
+def test_a_failure_in_the_middle_reports_what_was_measured(
+    bench: Run, engine: LoadedEngine
+) -> None:
+    def fail() -> None:
+        if len(engine.requests) > 9:
+            raise EngineError("the engine is gone")
+
+    engine.on_event = fail
+    code, out, err = bench("--workload", "qa", "--json")
+    assert code == EngineError.exit_code
+    assert "the engine is gone" in err
+    document = json.loads(out)
+    assert document["finished"] is False
+    assert document["settings"]["error"] == "the engine is gone"
+    assert [item["method"] for item in document["summary"]] == ["plain", "ngram", "auto"]
+
+
+def test_memory_stands_beside_its_plan(bench: Run, engine: LoadedEngine) -> None:
+    engine.pid = os.getpid()
+    _, out, err = bench("--workload", "qa", "--limit", "1", "--json")
+    host = json.loads(out)["settings"]["memory"][-1]
+    assert host["device"] == "host"
+    assert host["planned"] > 0
+    assert host["taken"] > 0
+    assert "memory of host" in err
