@@ -223,8 +223,11 @@ class Output:
         """Everything piped into the program, or None where stdin is a terminal or closed."""
         if self._stdin.closed or not _is_piped(self._stdin):
             return None
+        # Bytes, because in some locales Python reads what is not UTF-8 without complaint.
+        buffer = getattr(self._stdin, "buffer", None)
         try:
-            return self._stdin.read()
+            text = self._stdin.read() if buffer is None else buffer.read().decode("utf-8")
+            return text.replace("\r\n", "\n").removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             wrong = error.object[error.start]
             raise UsageError(

@@ -49,8 +49,18 @@ def test_a_program_that_was_stopped_says_so_without_an_error(
     assert (told["error"], told["exit_code"]) == ("Interrupted", 130)
 
 
-def test_input_that_is_not_utf_8_is_told_with_the_place_of_the_wrong_byte() -> None:
-    piped = io.TextIOWrapper(io.BytesIO(b"a" * 5000 + b"\xff\n"), encoding="utf-8")
+@pytest.mark.parametrize("errors_mode", ["strict", "surrogateescape"])
+def test_input_that_is_not_utf_8_is_told_with_the_place_of_the_wrong_byte(
+    errors_mode: str,
+) -> None:
+    piped = io.TextIOWrapper(
+        io.BytesIO(b"a" * 5000 + b"\xff\n"), encoding="utf-8", errors=errors_mode
+    )
     with pytest.raises(errors.UsageError, match=r"byte 0xff at position 5000") as caught:
         Output(stdin=piped).read_stdin()
     assert "iconv" in caught.value.hint
+
+
+def test_input_comes_without_the_marks_of_other_systems() -> None:
+    piped = io.TextIOWrapper(io.BytesIO("\ufeffgrüße\r\nx".encode()), encoding="ascii")
+    assert Output(stdin=piped).read_stdin() == "grüße\nx"
