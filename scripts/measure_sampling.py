@@ -122,8 +122,9 @@ def main() -> None:
     assert settings.draft is not None
     draft = load_draft(settings, settings.draft, target, log, cancel, lambda event: None)
     counts = {"p/q": Counts(), "sample-and-match": Counts()}
-    for prompt in PROMPTS:
-        for seed in range(given.seeds):
+    for number, prompt in enumerate(PROMPTS):
+        # No two answers share a seed: the same dice would make their counts depend on each other.
+        for seed in range(number * given.seeds, (number + 1) * given.seeds):
             for name, found in counts.items():
                 drafter = ModelDrafter(
                     DraftSequence(draft.context),
