@@ -10,6 +10,9 @@ from localspec.errors import UsageError
 from localspec.whole_file import write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from localspec.bench.results import Versus
     from localspec.bench.runner import Plan
     from localspec.bench.session import Outcome
     from localspec.bench.tables import Table
@@ -34,7 +37,6 @@ def report(
     from localspec.bench.history import History, remembered
     from localspec.bench.machine import this_machine
     from localspec.bench.report import as_json, sentence, versus_words
-    from localspec.bench.server_methods import BEST
     from localspec.bench.tables import position_table, summary_table, workload_table
     from localspec.paths import user_paths
 
@@ -69,9 +71,8 @@ def report(
         _print_table(workload_table(outcome.warm), width, output)
     _print_chart(outcome, width, output)
     output.line(sentence(comparison))
-    for versus in outcome.versus:
-        if versus.rival == BEST:
-            output.line(versus_words(versus))
+    for versus in _told(outcome.versus):
+        output.line(versus_words(versus))
     output.note(
         "WORST: slowest prompt. NOISE: between repeats. FORMULA: what the textbook formula makes "
         "of acceptance and cost. IDENTICAL: answers that are plain decoding's to the last token."
@@ -90,6 +91,20 @@ def report(
                 workloads={w.name: w.version for w in plan.workloads},
             )
         )
+
+
+def _told(found: Sequence[Versus]) -> list[Versus]:
+    """Against the best of llama-server, and against the strongest of our own settings."""
+    from localspec.bench.methods import PLAIN_NAME
+    from localspec.bench.server_methods import BEST, FOREIGN
+
+    theirs = [versus for versus in found if versus.rival == BEST]
+    own = [
+        versus
+        for versus in found
+        if versus.rival not in (BEST, PLAIN_NAME) and not versus.rival.startswith(FOREIGN)
+    ]
+    return theirs + sorted(own, key=lambda versus: versus.geomean)[:1]
 
 
 def _print_table(table: Table, width: int, output: Output) -> None:
