@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from localspec.server.enumeration import MOST_VALUES, one_of_texts
 from localspec.server.gbnf import SPACE, GrammarTooLarge, Rules, choice, literal, repeat
 from localspec.server.number_ranges import integers, numbers
 from localspec.server.schema_merge import ANNOTATIONS, TYPES, Flattener, SchemaError, types_of
@@ -127,6 +128,8 @@ class _Converter:
         branches = flat[keyword]
         if not isinstance(branches, list) or not branches:
             raise SchemaError(f"{keyword} must be a list of schemas")
+        if len(branches) > MOST_VALUES:
+            raise SchemaError(f"{keyword} of {len(branches)} schemas, {MOST_VALUES} is the most")
         beside = {key: value for key, value in flat.items() if key != keyword}
         found = []
         for index, branch in enumerate(branches, 1):
@@ -142,8 +145,10 @@ class _Converter:
         fitting = [value for value in values if _has_type(value, types)]
         if not fitting:
             raise SchemaError(f"nothing is valid for {name}")
-        written = (json.dumps(value, ensure_ascii=False) for value in fitting)
-        return self._rules.add(name, choice(map(literal, written)))
+        if len(fitting) > MOST_VALUES:
+            raise SchemaError(f"an enum of {len(fitting)} values, {MOST_VALUES} is the most")
+        written = [json.dumps(value, ensure_ascii=False) for value in fitting]
+        return self._rules.add(name, one_of_texts(written))
 
     def _typed(self, kind: str, flat: dict[str, Any], name: str) -> str:
         if kind == "object":

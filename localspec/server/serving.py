@@ -51,7 +51,7 @@ def serve(settings: ServerSettings, start: Start, on_ready: Callable[[str], None
     check_settings(settings)
     # Streams end with their answers, not with the signal.
     AppStatus.enable_automatic_graceful_drain = False
-    listener = _listen(settings)
+    listener = listen(settings)
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     limits = settings.limits
@@ -93,9 +93,12 @@ class _Server(uvicorn.Server):
             self._on_ready()
 
 
-def _listen(settings: ServerSettings) -> socket.socket:
+def listen(settings: ServerSettings) -> socket.socket:
+    """The socket that takes connections. Raises UsageError where it cannot."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends at once (TCP_NODELAY) only where the protocol is named; otherwise the second
+    # piece of a short answer waits 40 ms for the client's delayed acknowledgement of the first.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((settings.host.strip("[]"), settings.port))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from localspec.server.enumeration import MOST_VALUES, one_of_texts
 from localspec.server.json_schema import SchemaError, grammar_for
 from localspec.server.number_ranges import integers, numbers
 from localspec.server.schema_patterns import pattern_rule
@@ -170,3 +171,38 @@ def test_any_json_at_all_makes_a_grammar_or_a_schema_error(schema: Any) -> None:
     except SchemaError:
         return
     assert grammar.count("root ::=") == 1
+
+
+@given(st.sets(st.text('ab"\\]é 1', max_size=40), min_size=1, max_size=60))
+@settings(max_examples=100, deadline=None)
+def test_one_of_many_texts_is_exactly_one_of_them(texts: set[str]) -> None:
+    regex = re.compile(expression_as_regex(one_of_texts(list(texts))))
+    assert all(regex.fullmatch(text) for text in texts)
+    others = {text + "a" for text in texts} | {text[:-1] for text in texts if text}
+    assert not any(regex.fullmatch(text) for text in others - texts)
+
+
+def test_texts_that_begin_alike_are_few_alternatives() -> None:
+    """Alternatives that are possible at one place are what an answer's tokens cost."""
+    grammar = one_of_texts([f"value {number:03}" for number in range(1000)])
+    assert grammar.startswith('"value " (')
+    depth = most = 0
+    at: dict[int, int] = {}
+    for character in grammar:
+        if character == "(":
+            depth += 1
+            at[depth] = 1
+        elif character == ")":
+            depth -= 1
+        elif character == "|":
+            at[depth] += 1
+            most = max(most, at[depth])
+    assert most == 10
+
+
+def test_more_values_than_a_grammar_can_follow_are_refused() -> None:
+    grammar_for({"enum": list(range(MOST_VALUES))})
+    with pytest.raises(SchemaError, match="1000 is the most"):
+        grammar_for({"enum": list(range(MOST_VALUES + 1))})
+    with pytest.raises(SchemaError, match="1000 is the most"):
+        grammar_for({"anyOf": [{"const": number} for number in range(MOST_VALUES + 1)]})
