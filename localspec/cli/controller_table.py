@@ -22,7 +22,7 @@ def _choices(explanation: dict[str, Any]) -> list[str]:
         return []
     rows = [
         [
-            name or "plain",
+            "plain" if name in ("", "none") else name,
             str(int(found["rounds"])),
             f"{found['expected_tokens_per_round']:.2f}",
             f"{found['tokens_per_round']:.2f}",

@@ -89,7 +89,7 @@ class FakeEngine:
         plain = {"rounds": 4, "expected_tokens_per_round": 1.0, "tokens_per_round": 1.0}
         return {
             "choices": {
-                "plain": {**plain, "expected_gain": 1.0, "gain": 1.0},
+                "none": {**plain, "expected_gain": 1.0, "gain": 1.0},
                 "ngram": {**ngram, "expected_gain": 2.0, "gain": 1.75},
             },
             "rate": 35.0,
