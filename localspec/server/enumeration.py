@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from os.path import commonprefix
 
 from localspec.server.gbnf import choice, literal
 
@@ -27,12 +26,20 @@ def _node(texts: Sequence[str], level: int) -> str:
     """texts: sorted, none twice."""
     if level == _MOST_LEVELS:
         return choice(map(literal, texts))
-    shared = commonprefix([texts[0], texts[-1]])
+    shared = _shared_beginning(texts[0], texts[-1])
     if len(texts) == 1:
         return literal(shared)
     rest = [text[len(shared) :] for text in texts]
     branches = choice(_node(list(group), level + 1) for _, group in groupby(rest, _first))
     return f"{literal(shared)} {branches}" if shared else branches
+
+
+def _shared_beginning(first: str, last: str) -> str:
+    """Of a sorted list: what its ends share, all share."""
+    for index, (one, other) in enumerate(zip(first, last, strict=False)):
+        if one != other:
+            return first[:index]
+    return first if len(first) < len(last) else last
 
 
 def _first(text: str) -> str:
