@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from anyio.lowlevel import checkpoint
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -66,6 +67,8 @@ def make_app(settings: ServerSettings, start: Start) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         idle = asyncio.create_task(models.unload_idle())
+        # What streams need is imported when it is first used: here, not in the first answer.
+        await checkpoint()
         try:
             await _load_first(app, models)
             yield
