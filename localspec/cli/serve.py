@@ -16,7 +16,7 @@ from localspec.cli.engine_options import ChatEngineOptions, EngineOptions, setti
 from localspec.cli.output import Output
 from localspec.cli.sampling_options import SamplingOptions, sampling_settings
 from localspec.engine.bounds import check_settings
-from localspec.errors import BadModelFile, UsageError
+from localspec.errors import BadModelFile, LocalspecError, UsageError
 from localspec.events import LoadProgress, Notice
 
 if TYPE_CHECKING:
@@ -221,6 +221,8 @@ def _budget(paths: Paths) -> int:
 
 async def _start(model: ServedModel, output: Output) -> EngineClient:
     from localspec.engine.client import EngineClient
+    from localspec.engine.questions import PromptOf
+    from localspec.engine.settings import ChatMessage, GenerateRequest
 
     def on_event(event: LoadProgress | Notice) -> None:
         if isinstance(event, LoadProgress):
@@ -229,9 +231,16 @@ async def _start(model: ServedModel, output: Output) -> EngineClient:
             output.warn(event.message, event.hint)
 
     try:
-        return await EngineClient.start(model.engine, on_event)
+        engine = await EngineClient.start(model.engine, on_event)
     finally:
         output.clear_status()
+    if not model.engine.embeddings:
+        # The chat template is compiled at its first use: now, not in the first answer. A broken
+        # one is told to those who use it.
+        greeting = GenerateRequest(messages=(ChatMessage("user", "hello"),))
+        with contextlib.suppress(LocalspecError):
+            await engine.ask(PromptOf(greeting))
+    return engine
 
 
 def _api_keys(file: Path | None) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ async def completions(request: Request, service: Service) -> Response:
         requests += answers_for(base, body, place, service, n=body.n or 1)
     echoes = _echoes(body, prompts)
     n = body.n or 1
-    running = service.run(place, requests, client_of(request, body))
+    running = service.run(place, requests, client_of(request, body), "prompt")
     head = {
         "id": f"cmpl-{secrets.token_hex(12)}",
         "object": "text_completion",

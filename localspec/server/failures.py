@@ -81,16 +81,19 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
     return ApiError(400, message, param=param, code=code)
 
 
-def as_api_error(error: LocalspecError) -> ApiError:
-    """What the engine, the template or the hub reported, without paths, logs or traces."""
+def as_api_error(error: LocalspecError, prompt_param: str = "messages") -> ApiError:
+    """What the engine, the template or the hub reported, without paths, logs or traces.
+
+    prompt_param: what the request calls its prompt.
+    """
     text = f"{error.message} ({error.hint})" if error.hint else error.message
     match error:
         case PromptTooLong():
-            return ApiError(400, text, param="messages", code="context_length_exceeded")
+            return ApiError(400, text, param=prompt_param, code="context_length_exceeded")
         case UsageError():
             return ApiError(400, text, code="invalid_value")
         case TemplateError():
-            return ApiError(400, text, param="messages", code="template_error")
+            return ApiError(400, text, param=prompt_param, code="template_error")
         case SamplerError():
             return ApiError(400, text, code="sampler_error")
         case DoesNotFit():

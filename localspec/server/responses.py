@@ -26,7 +26,7 @@ async def responses(request: Request, service: Service) -> Response:
     body = await read_body(request, ResponsesBody, service.settings.limits)
     place = service.generator(body.model)
     plan = plan_chat(as_chat(body), place, service)
-    running = service.run(place, plan.requests, client_of(request, body))
+    running = service.run(place, plan.requests, client_of(request, body), "input")
     writer = ResponseWriter(_settings(body, place.model.id))
     if body.stream:
         events = await started(request, running)

@@ -35,9 +35,12 @@ class Running:
         requests: Sequence[GenerateRequest],
         client: str,
         metrics: Metrics,
+        prompt_param: str = "messages",
     ) -> None:
+        """prompt_param: what the request calls its prompt, for errors about it."""
         self._events: asyncio.Queue[Told | ApiError] = asyncio.Queue()
         self._metrics = metrics
+        self._prompt_param = prompt_param
         self._left = len(requests)
         self._tasks = [
             asyncio.create_task(self._run(models, place, request, client, index))
@@ -88,7 +91,7 @@ class Running:
             outcome = str(error.status)
             self._events.put_nowait(error)
         except LocalspecError as error:
-            failure = as_api_error(error)
+            failure = as_api_error(error, self._prompt_param)
             outcome = str(failure.status)
             if isinstance(error, EngineError):
                 _log.error("%s: %s", place.model.id, error.message)

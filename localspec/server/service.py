@@ -53,8 +53,15 @@ class Service:
             )
         return place
 
-    def run(self, place: Place, requests: Sequence[GenerateRequest], client: str) -> Running:
-        """Raises ApiError when more answers are asked for than the server gives."""
+    def run(
+        self,
+        place: Place,
+        requests: Sequence[GenerateRequest],
+        client: str,
+        prompt_param: str = "messages",
+    ) -> Running:
+        """prompt_param: what the request calls its prompt. Raises ApiError when more answers are
+        asked for than the server gives."""
         most = self.settings.limits.choices
         if len(requests) > most:
             raise invalid(f"n: at most {most} answers", "n", "invalid_value")
@@ -62,7 +69,7 @@ class Service:
             for asked in requests:
                 what = [(m.role, m.content) for m in asked.messages] or asked.prompt
                 _log.info("%s is asked %r", place.model.id, what or asked.prompt_tokens)
-        return Running(self.models, place, requests, client, self.metrics)
+        return Running(self.models, place, requests, client, self.metrics, prompt_param)
 
 
 class ClientGone(Exception):

@@ -130,14 +130,22 @@ def test_text_with_any_character_is_answered(http: httpx.Client) -> None:
     assert http.post("/v1/chat/completions", json=body).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "param", "prompt"),
+    [
+        ("chat/completions", "messages", [{"role": "user", "content": "zq" * 4000}]),
+        ("completions", "prompt", "zq" * 4000),
+        ("responses", "input", "zq" * 4000),
+    ],
+)
 def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(
-    http: httpx.Client,
+    http: httpx.Client, path: str, param: str, prompt: Any
 ) -> None:
-    body = {**HI, "messages": [{"role": "user", "content": "zq" * 4000}]}
-    response = http.post("/v1/chat/completions", json=body)
+    response = http.post(f"/v1/{path}", json={param: prompt})
     assert response.status_code == 400
     error = error_of(response)
     assert error["code"] == "context_length_exceeded"
+    assert error["param"] == param
     assert "4096" in error["message"]
 
 
