@@ -235,9 +235,8 @@ def _fewer_experts(
         return []
     most = len(loads[0].architecture.layers)
     change = "--cpu-moe" if layers == most else f"--n-cpu-moe {layers}"
-    text = (
-        f"the experts of {layers} of {most} layers on the CPU: slower, but less than layers there"
-    )
+    which = f"the experts of {layers} of {most} layers"
+    text = f"{which} on the CPU: slow, but not as slow as whole layers there"
     return [(change, text, (replace(loads[0], experts_on_cpu=layers), *loads[1:]))]
 
 

@@ -110,7 +110,7 @@ def test_wrong_usage_is_two_lines_and_exit_code_2(
     [
         ("fit", 4, "error: 24 GiB needed, 8 GiB free"),
         ("bug", 1, "error: internal error: ValueError: oops"),
-        ("stop", 130, "error: interrupted"),
+        ("stop", 130, "interrupted"),
     ],
 )
 def test_failures_are_a_line_and_a_code_and_never_a_traceback(

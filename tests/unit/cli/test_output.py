@@ -61,8 +61,8 @@ def test_quiet_hides_narration_but_neither_warnings_nor_errors() -> None:
 
 def test_error_is_one_line_even_when_the_message_is_not() -> None:
     output, _, err = sink()
-    output.error(BadModelFile("two\nlines"))
-    assert err.getvalue() == "error: two lines\n"
+    output.error(BadModelFile("two\nlines", hint="two\nhints"))
+    assert err.getvalue() == "error: two lines\nhint: two hints\n"
 
 
 def test_json_error_is_a_document_with_its_exit_code() -> None:
@@ -173,9 +173,9 @@ def test_thinking_is_not_shown_where_nobody_reads_it() -> None:
 def test_an_error_begins_a_line_of_its_own() -> None:
     output, out, err = on_terminal()
     output.write("half an ans")
-    output.error(BadModelFile("lost"))
+    output.error(BadModelFile("lost", hint="look"))
     assert out.getvalue() == "half an ans\n"
-    assert err.getvalue() == "error: lost\n"
+    assert err.getvalue() == "error: lost\nhint: look\n"
 
 
 def test_a_step_of_a_json_command_leaves_stdout_alone() -> None:
