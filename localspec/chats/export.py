@@ -34,7 +34,12 @@ def figures_line(figures: dict[str, object]) -> str:
     if isinstance(per_round, int | float) and figures.get("drafted"):
         words.append(f"{per_round:.1f} per round")
     finish = figures.get("finish")
-    told = {"cancelled": "stopped", "length": "cut at the limit", "context": "context is full"}
+    told = {
+        "cancelled": "stopped",
+        "length": "cut at the limit",
+        "context": "context is full",
+        "failed": "broken off",
+    }
     if isinstance(finish, str) and finish in told:
         words.append(told[finish])
     return " · ".join(words)

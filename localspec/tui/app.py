@@ -95,6 +95,8 @@ class LocalspecApp(App[None]):
         self._tell_screen()
         if self._start_model:
             self.call_after_refresh(self._start)
+        elif self._state.model:
+            self._chat.remember_model(self._state.model)
 
     def _make_screens(self) -> dict[str, BaseScreen]:
         backend = self.backend

@@ -109,6 +109,8 @@ class ChatSession:
                 "tokens_per_round": round(spec.tokens_per_round, 3),
                 "finish": answer.finish_reason,
             }
+        else:
+            figures["finish"] = "failed"
         if thinking_seconds is not None:
             figures["thinking_seconds"] = round(thinking_seconds, 1)
         turn = Turn("assistant", text, thinking, drafted, figures)

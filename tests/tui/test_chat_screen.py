@@ -367,6 +367,28 @@ async def test_a_crash_shows_what_happened_and_ctrl_r_answers_anew(backend: Fake
         assert session_of(pilot).turns[-1].content == backend.script.text
 
 
+async def test_the_last_session_s_pair_is_named_and_the_first_message_loads_it(
+    backend: FakeBackend,
+) -> None:
+    backend.state["model"] = PAIR
+    async with running(backend, screen="chat") as pilot:
+        await until(pilot, lambda: "your first message loads it" in activity(pilot))
+        assert PAIR in screen_text(pilot)
+        assert backend.loaded is None
+        await ask(pilot, backend, "hi")
+        assert last(backend, "load")[0] == PAIR
+
+
+async def test_an_answer_that_is_stopped_before_it_begins_leaves_the_question(
+    backend: FakeBackend,
+) -> None:
+    backend.script.text = " "
+    async with chatting(backend) as pilot:
+        await write(pilot, "hi", then="enter")
+        await until(pilot, lambda: "ctrl+r asks again" in activity(pilot))
+        assert [turn.role for turn in session_of(pilot).turns] == ["user"]
+
+
 async def test_a_message_without_a_model_says_where_the_models_are(backend: FakeBackend) -> None:
     async with running(backend, screen="chat") as pilot:
         await write(pilot, "hi", then="enter")

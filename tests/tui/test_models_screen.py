@@ -11,6 +11,18 @@ from tests.support.fake_backend import FakeBackend
 from tests.tui.driving import activity, app_of, count, last, running, screen_text, until, write
 
 
+async def test_a_pair_that_is_in_memory_is_not_deleted(backend: FakeBackend) -> None:
+    async with running(backend, screen="chat", model="smollm2-135m") as pilot:
+        await until(pilot, lambda: backend.loaded is not None)
+        await pilot.press("f3")
+        await until(pilot, lambda: pilot.app.screen.query_one(ModelTable).row_count)
+        await pilot.press("home", "delete")
+        await until(pilot, lambda: "is in memory" in activity(pilot))
+        await pilot.press("y")
+        await pilot.pause()
+        assert count(backend, "remove") == 0
+
+
 async def test_the_table_shows_every_pair_with_fit_disk_and_gain(backend: FakeBackend) -> None:
     async with running(backend) as pilot:
         await until(pilot, lambda: "✗ −1.1 GiB" in screen_text(pilot))

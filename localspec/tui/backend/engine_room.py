@@ -34,6 +34,7 @@ class EngineRoom:
         self.loaded: LoadedView | None = None
         self.choice = FitChoice()
         """How it was loaded."""
+        self._stopping = False
         self.log_lines: list[str] = []
         """What was said about loading and crashes, oldest first."""
 
@@ -74,12 +75,16 @@ class EngineRoom:
         self, turns: tuple[Turn, ...], settings: ChatSettings, method: str
     ) -> AsyncIterator[AnswerEvent]:
         client = self._needed()
+        self._stopping = False
         stream: Any = client.generate(chat_request(turns, settings, method))
         try:
             async with aclosing(stream) as events:
                 async for event in events:
                     if isinstance(event, Notice):
                         self.log_lines.append(event.message)
+                    if self._stopping:
+                        # Asked for before the engine knew the question: while it loaded again.
+                        await client.cancel()
                     yield event
         except LocalspecError as error:
             self.log_lines += [str(line) for line in error.fields.get("log", [])]
@@ -92,6 +97,7 @@ class EngineRoom:
         return self._client.pid if self._client is not None else None
 
     async def stop(self) -> None:
+        self._stopping = True
         if self._client is not None:
             await self._client.cancel()
 

@@ -118,6 +118,8 @@ class ChatAnswering(ChatBase):
             self._save()
         else:
             self._forget_entries(index)
+            if message.error is None:
+                self._activity.say("nothing was said", "ctrl+r asks again")
         if message.error is not None:
             self._show_failure(message.error)
         self._show_figures()

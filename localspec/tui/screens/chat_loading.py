@@ -38,6 +38,20 @@ class ChatLoading(ChatAnswering):
         self._prompt.focus()
         self._load()
 
+    def remember_model(self, model: str) -> None:
+        """The pair of the last session: not loaded before somebody asks for it."""
+        self._model = model
+        if self.is_mounted:
+            self._tell_unloaded()
+
+    def on_mount(self) -> None:
+        self._tell_unloaded()
+
+    def _tell_unloaded(self) -> None:
+        if self._model and self._loaded is None and not self._is_loading:
+            self._activity.say(f"{self._model} is not loaded yet", "your first message loads it")
+            self._show_figures()
+
     @work(group="load", exclusive=True)
     async def _load(self) -> None:
         backend, model = self.backend, self._model

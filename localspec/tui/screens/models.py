@@ -253,6 +253,12 @@ class ModelsScreen(BaseScreen):
         if row.here == "none":
             self.query_one(Activity).say(f"nothing of {row.id} is on this machine")
             return
+        loaded = self.backend.loaded
+        if loaded is not None and loaded.id == row.id:
+            self.query_one(Activity).say(
+                f"{row.id} is in memory and needs its files", "run another pair first", level="warn"
+            )
+            return
         size = format_file_size(sum(f.size or 0 for f in row.files if f.on_disk))
         self._to_delete = row.id
         self.query_one(Activity).say(
