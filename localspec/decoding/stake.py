@@ -12,6 +12,7 @@ _SHARE = 0.02
 _MOST = 20.0
 """Plain passes that gains can add up to."""
 _LEAST = 0.05
+"""Plain passes that count as held where nothing is left, so that it can be divided by."""
 _CREDIT_MOST = 10.0
 """Plain passes that rehearsals can add up to."""
 
