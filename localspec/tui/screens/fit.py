@@ -264,10 +264,11 @@ def suggestion_text(report: FitReport, look: Look, width: int) -> Text:
         return Text("nothing frees more memory", look.muted)
     title = "To free memory" if report.fits else f"To reach {report.choice.n_ctx:,} tokens"
     lines = [Text(title, f"bold {look.text}")]
+    widest = 4 if all(item.fits for item in suggestions) else 8
     for number, item in enumerate(suggestions[:9], 1):
         sign = "✓" if item.fits else "✗"
         verdict = "fits" if item.fits else "too much"
-        tail = f" {item.required / GIB:6.1f} GiB {sign} {verdict:<8}"
+        tail = f" {item.required / GIB:6.1f} GiB {sign} {verdict:<{widest}}"
         line = Text.assemble((f" {number}  ", f"bold {look.accent}"))
         words = Text(item.text, look.text)
         room = max(10, width - 4 - len(tail))
