@@ -6,11 +6,11 @@
 
 ttft        seconds from a request to the first text of its answer, for a new conversation of about
             2,000 tokens and for its second turn
-throughput  tokens a second of four streams at once, four slots, plain greedy decoding and speculation
+throughput  tokens a second of four streams at once, four slots, greedy: plain and with speculation
 prompts     tokens of each turn that are evaluated and that are kept: true whatever else runs
 
-Both servers are started for each turn of measuring and idle while the other is asked. Close other
-programs first: two busy cores that share their work make every figure of time meaningless.
+Both servers run all the time, and each idles while the other is asked. Close other programs first:
+two busy cores that share their work make every figure of time meaningless.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,10 @@ SPECULATIONS = ("none", "auto")
 
 @dataclass(slots=True)
 class Server:
-    """One of the two, and how it is told that nothing is to be drafted."""
+    """One of the two."""
 
     name: str
     address: str
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -104,8 +103,9 @@ def _prompts(servers: list[Server], options: argparse.Namespace) -> None:
             for turn, answer in enumerate(_two_turns(server, repeat, options.tokens), 1):
                 timings = answer.timings
                 print(
-                    f"conversation {repeat + 1}, turn {turn}, {server.name:12} evaluated "
-                    f"{timings['prompt_n']:5}, kept {timings['cache_n']:5}, answered {answer.tokens}"
+                    f"conversation {repeat + 1}, turn {turn}, {server.name:12} "
+                    f"evaluated {timings['prompt_n']:5}, kept {timings['cache_n']:5}, "
+                    f"answered {answer.tokens}"
                 )
 
 
@@ -140,8 +140,9 @@ def _two_turns(server: Server, seed: int, n_tokens: int) -> tuple[Answer, Answer
         for number in range(100 * (seed + 1), 100 * (seed + 1) + 118)
     )
     messages = [{"role": "user", "content": f"{story}\n\nTell me about the harbour."}]
-    extra = server.extra | ({"speculation": {"draft": "none"}} if server.name == "localspec" else {})
-    body = {"messages": messages, "max_tokens": n_tokens, "temperature": 0, **extra}
+    body = {"messages": messages, "max_tokens": n_tokens, "temperature": 0}
+    if server.name == "localspec":
+        body["speculation"] = {"draft": "none"}
     first = _ask(server, body)
     messages += [
         {"role": "assistant", "content": first.text},
@@ -152,9 +153,7 @@ def _two_turns(server: Server, seed: int, n_tokens: int) -> tuple[Answer, Answer
 
 def _four_streams(server: Server, speculation: str, n_tokens: int) -> float:
     """Tokens a second of all streams together, prompts included."""
-    extra = dict(server.extra)
-    if server.name == "localspec":
-        extra["speculation"] = {"draft": speculation}
+    extra = {"speculation": {"draft": speculation}} if server.name == "localspec" else {}
     bodies = [
         {
             "messages": [{"role": "user", "content": asked}],

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.requests import ClientDisconnect, Request
 
 from localspec.server.bodies import REFUSED
@@ -99,8 +100,8 @@ def _no_constant(name: str) -> NoReturn:
 
 def _refuse(error: ValidationError, data: dict[str, Any], kind: type[BaseModel]) -> NoReturn:
     """Of several problems tell the one that lies deepest: of a union's branches, the one meant."""
-    problem = max(error.errors(include_url=False), key=lambda e: len(_place(e["loc"], data)))
-    place = _place(problem["loc"], data)
+    problem = max(error.errors(include_url=False), key=lambda e: len(_place(e, data)))
+    place = _place(problem, data)
     name = _written(place)
     if problem["type"] == "extra_forbidden":
         last = str(place[-1])
@@ -118,10 +119,11 @@ def _refuse(error: ValidationError, data: dict[str, Any], kind: type[BaseModel])
     raise invalid(f"{name}: {message[:1].lower()}{message[1:]}", name, "invalid_value")
 
 
-def _place(loc: Sequence[Any], data: Any) -> list[int | str]:
+def _place(problem: ErrorDetails, data: Any) -> list[int | str]:
     """The part of pydantic's location that is a path in the body; names of union branches are
     left out."""
     found: list[int | str] = []
+    loc: Sequence[Any] = problem["loc"]
     here: Any = data
     for index, step in enumerate(loc):
         is_last = index == len(loc) - 1
@@ -130,7 +132,7 @@ def _place(loc: Sequence[Any], data: Any) -> list[int | str]:
         ):
             here = here[step]
             found.append(step)
-        elif is_last and isinstance(here, dict) and isinstance(step, str) and "[" not in step:
+        elif is_last and problem["type"] == "missing":
             found.append(step)
     return found
 
