@@ -286,7 +286,8 @@ def _loads(target: Header, draft: Header | None, choice: FitChoice) -> tuple[Mod
 def _suggestion(
     item: Suggestion, choice: FitChoice, target: Header, draft: Header | None, planner: Planner
 ) -> FitSuggestion:
-    text = f"{item.change.lstrip('-')}: {item.text}"
+    words = item.change.removeprefix("--").replace(" --", ", ")
+    text = f"{words}: {item.text}"
     changed = applied(item.change, choice)
     if changed is None:
         return FitSuggestion(text, item.required, item.fits)
