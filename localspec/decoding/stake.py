@@ -13,8 +13,9 @@ _MOST = 20.0
 """Plain passes that gains can add up to."""
 _LEAST = 0.05
 """Plain passes that count as held where nothing is left, so that it can be divided by."""
-_CREDIT_MOST = 10.0
-"""Plain passes that rehearsals can add up to."""
+_CREDIT_MOST = 1.5
+"""Plain passes that rehearsals can add up to: enough to reach for a longer draft, and no more lost
+when the real thing goes otherwise."""
 
 
 @dataclass(slots=True)
