@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,20 +34,30 @@ class ChatStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._unsaved: set[str] = set()
+        """Ids given out by `new` that no file stands for yet."""
 
     def new(self, model: str = "", system: str = "") -> Conversation:
         """An empty conversation with an id of its own; nothing is written yet."""
         now = datetime.now().astimezone()
-        base = f"{now:%Y-%m-%d %H.%M.%S}"
-        chat_id, count = base, 1
-        while self._path(chat_id).exists():
-            count += 1
-            chat_id = f"{base} {count}"
+        chat_id = next(
+            name
+            for name in _numbered(f"{now:%Y-%m-%d %H.%M.%S}")
+            if name not in self._unsaved and not self._path(name).exists()
+        )
+        self._unsaved.add(chat_id)
         created = now.isoformat(timespec="seconds")
         return Conversation(chat_id, model=model, system=system, created=created)
 
     def save(self, chat: Conversation) -> Path:
-        """Write the conversation. Raises LocalspecError when the disk refuses."""
+        """Write the conversation. Raises LocalspecError when the disk refuses.
+
+        A new one gets another id when a second program has taken its own in the meantime.
+        """
+        if chat.id in self._unsaved:
+            asked = chat.id
+            self._claim(chat)
+            self._unsaved.discard(asked)
         chat.saved = datetime.now().astimezone().isoformat(timespec="seconds")
         path = self._path(chat.id)
         write_whole(path, as_json(chat))
@@ -87,6 +98,19 @@ class ChatStore:
                 found.append(entry)
         return found
 
+    def _claim(self, chat: Conversation) -> None:
+        """Take the first name from the chat's own on that no file has."""
+        for name in _numbered(chat.id):
+            path = self._path(name)
+            with _disk_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    path.open("x").close()
+                except FileExistsError:
+                    continue
+            chat.id = name
+            return
+
     def _files(self) -> Iterator[Path]:
         """Newest first."""
         try:
@@ -103,6 +127,13 @@ class ChatStore:
         if not chat_id or Path(chat_id).name != chat_id or "\0" in chat_id:
             raise UsageError(f"{chat_id!r} is no name of a chat")
         return self.folder / f"{chat_id}.json"
+
+
+def _numbered(base: str) -> Iterator[str]:
+    """`base`, `base 2`, `base 3` and so on."""
+    yield base
+    for count in itertools.count(2):
+        yield f"{base} {count}"
 
 
 def write_whole(path: Path, text: str) -> None:

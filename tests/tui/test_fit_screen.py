@@ -84,7 +84,7 @@ async def test_a_probe_that_fails_leaves_the_estimate_and_says_why(backend: Fake
 
 async def test_the_draft_has_a_cache_type_of_its_own(backend: FakeBackend) -> None:
     async with running(backend, screen="fit", model=PAIR) as pilot:
-        await until(pilot, lambda: "without it: 686 MiB more" in screen_text(pilot))
+        await until(pilot, lambda: "without it: 0.7 GiB more" in screen_text(pilot))
         await pilot.press("down", "down", "down", "down", "right")
         await until(pilot, lambda: last(backend, "fit").draft_kv_type == "q8_0")
         assert last(backend, "fit").kv_type == "f16"

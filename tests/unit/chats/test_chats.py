@@ -102,6 +102,20 @@ def test_two_conversations_of_one_second_have_two_files(tmp_path: Path) -> None:
     assert len(set(ids)) == 3
 
 
+def test_two_programs_that_begin_in_the_same_second_lose_nothing(tmp_path: Path) -> None:
+    first, second = ChatStore(tmp_path), ChatStore(tmp_path)
+    chats = [first.new(), second.new()]
+    # The clock may have moved on between the two.
+    chats[1].id = chats[0].id
+    second._unsaved.add(chats[0].id)
+    for number, (store, chat) in enumerate(zip((first, second), chats, strict=True)):
+        chat.turns.append(Turn("user", f"question {number}"))
+        store.save(chat)
+        store.save(chat)
+    assert chats[0].id != chats[1].id
+    assert sorted(entry.title for entry in first.entries()) == ["question 0", "question 1"]
+
+
 def test_a_disk_that_refuses_is_one_error_and_leaves_nothing_behind(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("x", encoding="utf-8")
