@@ -126,7 +126,7 @@ async def make(folder: Path) -> None:
             await pilot.press("f7")
             await until(lambda: "r runs" in _text(app))
             app.screen.query_one("#bench-prompts").value = "1"  # type: ignore[attr-defined]
-            app.screen.query_one("#bench-max_tokens").value = "48"  # type: ignore[attr-defined]
+            app.screen.query_one("#bench-max_tokens").value = "32"  # type: ignore[attr-defined]
             await pilot.press("r")
             await until(lambda: "On this machine" in _text(app), 600)
             await keep("bench")
