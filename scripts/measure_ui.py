@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import pty
 import select
@@ -30,6 +31,10 @@ SAMPLES = 96
 
 def measure_keys(model: str) -> None:
     with tempfile.TemporaryDirectory() as home:
+        state = Path(home, "data", "ui.json")
+        state.parent.mkdir()
+        # Greedily this answer goes on until the context is full.
+        state.write_text(json.dumps({"settings": {"temp": 0.0}}), encoding="utf-8")
         child, screen = _start(
             [sys.executable, "-m", "localspec", "--model", model, "--screen", "chat"], home
         )
