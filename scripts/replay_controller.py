@@ -41,7 +41,7 @@ CURVES_MS: dict[str, dict[int, float]] = {
 """Milliseconds of a target pass by width; between them linear."""
 DRAFT_CURVE = "q4_0"
 """What the draft model's passes cost."""
-OWN_PLAIN_S, OWN_S = 0.0002, 0.0003
+OWN_PLAIN_S, OWN_S = 0.0001, 0.0003
 """Python's time in a plain round, and in one that may draft: what the policies add was measured."""
 NOISE = 0.03
 HICCUPS = 0.01
@@ -202,7 +202,6 @@ def replay(
     policy = make(Setup(cost, clock, draft, draft_max))
     answer = record["answer"][:n_tokens]
     policy.begin(record["prompt"] + answer[:1])
-    own_s = OWN_PLAIN_S if isinstance(policy, PlainPolicy) else OWN_S
     begun = clock.seconds
     done = Replayed()
     at = 1
@@ -210,6 +209,8 @@ def replay(
         before = clock.seconds
         room = len(answer) - at - 1
         draft_now = policy.propose(room).first(room) if room > 0 else NO_DRAFT
+        is_resting = isinstance(policy, Controller) and policy.is_resting
+        own_s = OWN_PLAIN_S if is_resting or isinstance(policy, PlainPolicy) else OWN_S
         proposed = clock.seconds
         accepted = 0
         while accepted < len(draft_now) and draft_now.tokens[accepted] == answer[at + accepted]:
@@ -224,7 +225,7 @@ def replay(
                 drafted=len(draft_now),
                 source=draft_now.source,
                 draft=draft_now,
-                propose_s=proposed - before + own_s,
+                propose_s=proposed - before + (own_s - OWN_PLAIN_S) / 2.5,
                 verify_s=pass_s,
                 rollback_s=0.0,
             )

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from localspec.decoding.acceptance import Calibration, Prospect
 from localspec.decoding.cost_curve import CostCurve
 from localspec.decoding.protocols import NO_DRAFT, Draft, Drafter, Round
+from localspec.decoding.rest import Rest
 from localspec.decoding.stake import Stake
 from localspec.decoding.worth import Choice, Terms
 
@@ -144,6 +145,7 @@ class Controller:
         self._tokens = 0.0
         self._seconds = 0.0
         self._stake = Stake()
+        self._rest = Rest()
         self._purse = _FIRST_PURSE
         self._on_trial = False
         self._drafting_s = 0.0
@@ -151,6 +153,8 @@ class Controller:
         self._tallies: dict[str, _Tally] = {}
 
     def begin(self, tokens: Sequence[int]) -> None:
+        self._end_rest()
+        self._rest.begin()
         for cheap in self._cheap:
             cheap.drafter.begin(tokens)
             cheap.draft = NO_DRAFT
@@ -168,6 +172,9 @@ class Controller:
         return max(plain, self._tokens / self._seconds) if self._seconds else plain
 
     def propose(self, max_tokens: int) -> Draft:
+        if self._rest.begins_round():
+            return NO_DRAFT
+        self._end_rest()
         table = self.cost.table
         rate = self.rate
         limit = min(max_tokens, self.draft_max)
@@ -222,12 +229,13 @@ class Controller:
 
     def observe(self, outcome: Round) -> None:
         target_s = outcome.verify_s + outcome.rollback_s
-        self.cost.observe(1 + outcome.drafted, target_s)
         seconds = outcome.propose_s + target_s
         self._tokens = self._tokens * _RATE_KEPT + len(outcome.tokens)
         self._seconds = self._seconds * _RATE_KEPT + seconds
-        self._settle(outcome)
-        self._count(outcome, seconds)
+        if self._rest.is_on:
+            self._rest.count(target_s)
+        else:
+            self._take_in(outcome, target_s)
         kept = outcome.tokens
         for cheap in self._cheap:
             # Whatever was followed, what this drafter said can be compared with what came.
@@ -245,8 +253,14 @@ class Controller:
         # A round for which nothing was asked of us must not count these again.
         self._drafting_s, self._expected, self._on_trial = 0.0, 1.0, False
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether nobody was asked in the present round, since asking had long been in vain."""
+        return self._rest.is_on
+
     def explain(self) -> dict[str, Any]:
         """JSON-able: rounds by choice, expected and real gain over plain decoding, C(n)."""
+        self._end_rest()
         plain_s = self.cost.table[1]
         choices = {}
         for name, tally in self._tallies.items():
@@ -263,6 +277,29 @@ class Controller:
             "plain_rate": 1.0 / plain_s,
             "cost_ms": [round(1000.0 * seconds, 3) for seconds in self.cost.table[1:]],
         }
+
+    def _take_in(self, outcome: Round, target_s: float) -> None:
+        """Learn from a round in which drafters were asked."""
+        self.cost.observe(1 + outcome.drafted, target_s)
+        if not self._drafting_s:
+            in_vain = not outcome.drafted and not self._stake.is_rehearsing
+            self._rest.asked(outcome.propose_s, self.cost.table[1], in_vain=in_vain)
+        self._settle(outcome)
+        self._count(outcome, outcome.propose_s + target_s)
+
+    def _end_rest(self) -> None:
+        """Learn from all rounds of the rest at once."""
+        rounds, seconds = self._rest.take()
+        if not rounds:
+            return
+        self.cost.observe(1, seconds / rounds)
+        self._purse += rounds * _PURSE_SHARE
+        self._stake.rest(rounds)
+        tally = self._tally(NO_DRAFT.source)
+        tally.rounds += rounds
+        tally.expected_tokens += rounds
+        tally.tokens += rounds
+        tally.seconds += seconds
 
     def _settle(self, outcome: Round) -> None:
         """Judged by C(n), not by this round's time, so that noise is neither gain nor loss."""
@@ -362,13 +399,17 @@ class Controller:
     def _count(self, outcome: Round, seconds: float) -> None:
         then = outcome.draft.then
         name = f"{outcome.source}+{then}" if then else outcome.source
-        tally = self._tallies.get(name)
-        if tally is None:
-            tally = self._tallies[name] = _Tally()
+        tally = self._tally(name)
         tally.rounds += 1
         tally.expected_tokens += self._expected
         tally.tokens += len(outcome.tokens)
         tally.seconds += seconds
+
+    def _tally(self, name: str) -> _Tally:
+        found = self._tallies.get(name)
+        if found is None:
+            found = self._tallies[name] = _Tally()
+        return found
 
 
 def _gain(tokens: float, plain_s: float, seconds: float) -> float:

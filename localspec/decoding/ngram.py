@@ -44,6 +44,8 @@ class NgramDrafter:
         for the policy decides how much of it is worth verifying.
         """
         self._index = NgramIndex()
+        self._unseen: list[int] = []
+        """Kept tokens that the index does not have yet: it takes them in when it is asked."""
         self._min_confidence = min_confidence
         self._once = _interpolated(_ONCE)
         self._votes = [_SHORTER**missing for missing in range(LONGEST_MATCH + 1)]
@@ -53,14 +55,20 @@ class NgramDrafter:
         return "ngram"
 
     def begin(self, tokens: Sequence[int]) -> None:
+        self._take_in()
         self._index.replace(tokens)
 
     def observe(self, tokens: Sequence[int], accepted: int) -> None:
+        self._unseen += tokens
+
+    def _take_in(self) -> None:
         append = self._index.append
-        for token in tokens:
+        for token in self._unseen:
             append(token)
+        self._unseen.clear()
 
     def propose(self, max_tokens: int) -> Draft:
+        self._take_in()
         index = self._index
         longest = index.longest()
         if longest < 0 or max_tokens < 1:

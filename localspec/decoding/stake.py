@@ -73,6 +73,15 @@ class Stake:
         """A round took `lost_s` longer than plain decoding of the same tokens; negative: it won."""
         self._held = min(self._held + _SHARE - lost_s / plain_s, _MOST)
 
+    def rest(self, rounds: int) -> None:
+        """So many rounds of plain decoding."""
+        self._held = min(self._held + rounds * _SHARE, _MOST)
+
+    @property
+    def is_rehearsing(self) -> bool:
+        """Whether a draft is being compared with what comes."""
+        return self._rehearsal is not None
+
     def rehearse(self, tokens: tuple[int, ...], cost_s: float) -> None:
         """Watch what would come of `tokens`, if nothing is being watched yet."""
         if self._rehearsal is None:
