@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from pathlib import Path
 from llama_cpp import llama_cpp
 
 from localspec.decoding.sampling import GREEDY
+from localspec.engine import huge_pages
 from localspec.engine.questions import TokensOf
 from localspec.engine.session import Session
 from localspec.engine.settings import ChatMessage, EngineSettings, GenerateRequest, ModelSettings
@@ -62,6 +64,7 @@ def main() -> None:
     if options.what == "plain":
         _plain(options)
         return
+    _start_like_the_engine()
     session = _session(options.model, options.draft)
     try:
         if options.what == "once":
@@ -72,6 +75,14 @@ def main() -> None:
             _share(session)
     finally:
         session.close()
+
+
+def _start_like_the_engine() -> None:
+    """Once more as a process that asks for huge pages, as the engine's own is started."""
+    before = dict(os.environ)
+    with huge_pages.asked_for():
+        if dict(os.environ) != before:
+            os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def _session(model: Path, draft: Path | None) -> Session:
@@ -97,16 +108,23 @@ def _plain(options: argparse.Namespace) -> None:
     Where a process happens to get its memory moves its speed by several percent for as long as it
     lives, so that many answers of one process would compare two such accidents.
     """
+    command = [sys.executable, __file__, "once", str(options.model), "--tokens"]
+    command += [str(options.tokens)]
     ours, theirs = [], []
-    for _ in range(options.repeats):
-        theirs.append(_llama_bench(options.llama_bench, options.model, options.tokens))
-        command = [sys.executable, __file__, "once", str(options.model)]
-        command += ["--tokens", str(options.tokens)]
-        found = subprocess.run(command, capture_output=True, check=True, text=True)
-        ours.append(float(found.stdout))
-    ratio = statistics.median(ours) / statistics.median(theirs)
+    for repeat in range(options.repeats):
+        for is_ours in (repeat % 2 == 0, repeat % 2 == 1):
+            if is_ours:
+                found = subprocess.run(command, capture_output=True, check=True, text=True)
+                ours.append(float(found.stdout))
+            else:
+                theirs.append(_llama_bench(options.llama_bench, options.model, options.tokens))
+    ratios = sorted(a / b for a, b in zip(ours, theirs, strict=True))
+    quarter = len(ratios) // 4
     print(f"llama-bench {statistics.median(theirs):.1f} tok/s, ours {statistics.median(ours):.1f}")
-    print(f"ratio of the medians of {options.repeats} processes each: {ratio:.3f}")
+    print(
+        f"ratio {statistics.median(ratios):.3f}, median of {options.repeats} pairs; half of them "
+        f"between {ratios[quarter]:.3f} and {ratios[-1 - quarter]:.3f}"
+    )
 
 
 def _once(session: Session, n_tokens: int) -> None:

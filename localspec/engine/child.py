@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from localspec.engine import huge_pages
 from localspec.errors import EngineCrashed, LocalspecError
 
 _TAIL_BYTES = 4096
@@ -37,7 +38,7 @@ class Child:
         self._process: BaseProcess = context.Process(
             target=_enter, name=name, args=(main, theirs, path, arguments), daemon=True
         )
-        with _interrupts_blocked():
+        with _interrupts_blocked(), huge_pages.asked_for():
             self._process.start()
         theirs.close()
         self._exit_code: int | None = None

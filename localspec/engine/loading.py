@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import psutil
+
+from localspec.engine.huge_pages import copies_weights
 from localspec.engine.settings import EngineSettings, ModelSettings
 from localspec.engine.threads import default_threads
 from localspec.errors import BadModelFile, Cancelled
@@ -12,6 +15,7 @@ from localspec.events import LoadProgress
 from localspec.ggufmeta.compatibility import require_pair
 from localspec.ggufmeta.runnable import ModelInfo, check_runnable
 from localspec.llama.cancel import CancelFlag
+from localspec.llama.capabilities import devices
 from localspec.llama.context import Context, ContextOptions
 from localspec.llama.log import NativeLog
 from localspec.llama.model import LoadOptions, Model
@@ -108,6 +112,9 @@ def load_weights(
         gpu_layers=settings.gpu_layers,
         tensor_split=settings.tensor_split,
         experts_on_cpu=settings.experts_on_cpu,
+        use_mmap=not copies_weights(
+            settings.path, psutil.virtual_memory().available, [device.kind for device in devices()]
+        ),
     )
     model = Model(settings.path, options, log, progress)
     if cancel.is_set:
