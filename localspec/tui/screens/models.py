@@ -172,9 +172,11 @@ class ModelsScreen(BaseScreen):
         except LocalspecError:
             # The table says why already.
             return
-        row = self.query_one(ModelTable).model(model)
-        if row is not None:
-            self.post_message(FitFound(model, row.fit, report))
+        # Whoever quits at once takes the table away meanwhile.
+        for table in self.query(ModelTable):
+            row = table.model(model)
+            if row is not None:
+                self.post_message(FitFound(model, row.fit, report))
 
     @on(FitFound)
     def _fit_found(self, message: FitFound) -> None:
