@@ -135,16 +135,16 @@ class Generation:
             return Part(self._loop.propose(min(wanted, rows)), Outputs.ALL, self.sequence)
         return None
 
-    def settle(self, first_row: int, pass_s: float, *, is_shared: bool) -> None:
+    def settle(self, first_row: int, pass_s: float, *, n_sharing: int) -> None:
         """Take what the pass over `part` gave, whose rows begin at `first_row`.
 
-        pass_s: seconds of the pass that are this answer's. is_shared: whether other answers were in
-        it. Raises SamplerError, EngineError.
+        pass_s: seconds of the pass that are this answer's. n_sharing: answers in it, this one
+        included. Raises SamplerError, EngineError.
         """
         if self._pending:
             self._settle_prompt(first_row)
             return
-        self._policy.is_shared = is_shared
+        self._policy.n_sharing = n_sharing
         self._settle_round(self._loop.settle(first_row, pass_s))
 
     def stop(self) -> None:

@@ -124,7 +124,7 @@ class Scheduler:
             first, row = row, row + part.n_outputs
             try:
                 own_s = token_s * len(part.tokens) if is_shared else pass_s
-                generation.settle(first, own_s, is_shared=is_shared)
+                generation.settle(first, own_s, n_sharing=len(going))
             except Cancelled:
                 generation.stop()
             except LocalspecError as error:
