@@ -18,6 +18,7 @@ from localspec.llama.batch import Batch, Outputs, Part
 from localspec.llama.cancel import CancelFlag
 from localspec.llama.log import NativeLog
 from localspec.llama.model import Model
+from localspec.llama.native_context import create_context
 from localspec.llama.refusal import refusal
 
 KV_TYPES: dict[str, int] = {
@@ -104,20 +105,15 @@ class Context:
         params.type_k = KV_TYPES[options.kv_type_k]
         params.type_v = KV_TYPES[options.kv_type_v]
         params.flash_attn_type = FLASH_ATTENTION[options.flash_attn]
-        params.swa_full = False
-        params.kv_unified = True
-        params.no_perf = True
-        params.abort_callback = cancel.callback
-        params.abort_callback_data = cancel.data
-        log.clear()
-        self._handle: Any = lib.llama_init_from_model(model.handle, params)
-        if not self._handle:
-            raise EngineError(
-                f"llama.cpp cannot create a context of {options.n_ctx} tokens for "
-                f"{model.path.name}: {log.reason() or 'it gave no reason'}",
-                hint="a smaller --ctx or --kv-type q8_0 needs less memory",
-                n_ctx=options.n_ctx,
-            )
+        self._handle: Any = create_context(
+            model,
+            params,
+            cancel,
+            log,
+            what=f"a context of {options.n_ctx} tokens",
+            hint="a smaller --ctx or --kv-type q8_0 needs less memory",
+            n_ctx=options.n_ctx,
+        )
         self._memory: Any = lib.llama_get_memory(self._handle)
         # Sequences share one cache, so that they can share a pass; each keeps to its part.
         self.n_ctx = int(lib.llama_n_ctx(self._handle)) // options.n_seq_max

@@ -17,6 +17,7 @@ from localspec.llama.cancel import CancelFlag
 from localspec.llama.context import FLASH_ATTENTION, KV_TYPES
 from localspec.llama.log import NativeLog
 from localspec.llama.model import Model
+from localspec.llama.native_context import create_context
 from localspec.llama.refusal import refusal
 
 POOLING: dict[str, int] = {
@@ -63,20 +64,14 @@ class EmbeddingContext:
         params.flash_attn_type = FLASH_ATTENTION[options.flash_attn]
         params.embeddings = True
         params.pooling_type = POOLING[options.pooling]
-        # A sliding cache forgets what the rest of a long text still has to see.
-        params.swa_full = False
-        params.kv_unified = True
-        params.no_perf = True
-        params.abort_callback = cancel.callback
-        params.abort_callback_data = cancel.data
-        log.clear()
-        self._handle: Any = lib.llama_init_from_model(model.handle, params)
-        if not self._handle:
-            raise EngineError(
-                f"llama.cpp cannot create a context for embeddings of {options.n_ctx} tokens for "
-                f"{model.path.name}: {log.reason() or 'it gave no reason'}",
-                hint="a smaller --ctx or --ubatch needs less memory",
-            )
+        self._handle: Any = create_context(
+            model,
+            params,
+            cancel,
+            log,
+            what=f"a context for embeddings of {options.n_ctx} tokens",
+            hint="a smaller --ctx or --ubatch needs less memory",
+        )
         self._memory: Any = lib.llama_get_memory(self._handle)
         self._n_seq_max = options.n_seq_max
         self.width = int(lib.llama_n_ubatch(self._handle))
