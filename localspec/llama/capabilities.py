@@ -102,6 +102,8 @@ def _cpu_features() -> tuple[str, ...]:
     features: list[str] = []
     for part in lib.llama_print_system_info().decode("utf-8", "replace").split("|"):
         name, _, value = part.rpartition("=")
-        if value.strip() == "1":
-            features.append(name.split(":")[-1].strip())
+        feature = name.split(":")[-1].strip()
+        # `library.start` keeps ggml from AMX.
+        if value.strip() == "1" and not feature.startswith("AMX"):
+            features.append(feature)
     return tuple(features)

@@ -16,6 +16,7 @@ from llama_cpp import llama_cpp as lib
 from llama_cpp._ctypes_extensions import load_shared_library
 
 from localspec.errors import EngineError
+from localspec.llama import amx
 
 TESTED_BINDINGS = ("0.3.36",)
 """Versions of llama-cpp-python this code was tested with; pyproject.toml pins the same range."""
@@ -24,6 +25,7 @@ TESTED_BINDINGS = ("0.3.36",)
 def start() -> None:
     """Initialise llama.cpp for this process. Raises EngineError for a library we do not know."""
     _check_known()
+    amx.keep_off(find_symbol)
     lib.llama_backend_init()
 
 
