@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from localspec.bench.compare import SHORTEST, best_of, compare, warm_view
@@ -33,6 +33,8 @@ class Against:
     """What the engine really uses."""
     keep: bool
     """As `ServerSetup.keep`."""
+    flash_attn: str = "auto"
+    """As it was asked for: `auto` is decided by each program for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class BenchSession:
         if against is not None:
             setup = ServerSetup.of(
                 against.binary,
-                settings,
+                replace(settings, flash_attn=against.flash_attn),
                 n_ctx=against.n_ctx,
                 n_threads=against.n_threads,
                 keep=against.keep,

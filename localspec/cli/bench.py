@@ -152,7 +152,8 @@ def command(
         # What the benchmark says must never teach the user's own cache.
         dynamic = Path(folder) / "dynamic.bin" if warm else None
         settings = replace(settings, method="auto", lookup_folder=None, lookup_dynamic=dynamic)
-        outcome, facts = asyncio.run(_measure(settings, plan, chosen, against, output))
+        measuring = _measure(settings, plan, chosen, against, engine.flash_attn, output)
+        outcome, facts = asyncio.run(measuring)
     report(outcome, facts, settings, plan, output, svg=svg, remember=remember)
     if outcome.error is not None:
         output.warn(outcome.error.message, outcome.error.hint)
@@ -165,9 +166,13 @@ async def _measure(
     plan: Plan,
     methods: tuple[Method, ...],
     binary: Path | None,
+    flash_attn: str,
     output: Output,
 ) -> tuple[Outcome, dict[str, Any]]:
-    """The outcome, and what was asked for as data."""
+    """The outcome, and what was asked for as data.
+
+    flash_attn: as it was asked for, for llama-server to decide itself where it is `auto`.
+    """
     from localspec.bench.memory import memory_use, memory_words
     from localspec.bench.session import BenchSession
     from localspec.cli.run_engine import on_first_interrupt, start_engine
@@ -182,7 +187,7 @@ async def _measure(
             settings,
             plan,
             methods,
-            against=_against(binary, settings, n_ctx, n_threads),
+            against=_against(binary, settings, n_ctx, n_threads, flash_attn),
             on_progress=lambda event: _show(event, output),
         )
         output.note(f"{session.total} answers to measure; Ctrl-C ends early with what there is")
@@ -240,7 +245,7 @@ def _methods(names: str, fixed: bool, *, has_draft: bool) -> tuple[Method, ...]:
 
 
 def _against(
-    binary: Path | None, settings: EngineSettings, n_ctx: int, n_threads: int
+    binary: Path | None, settings: EngineSettings, n_ctx: int, n_threads: int, flash_attn: str
 ) -> Against | None:
     """A llama-server, its processes kept up where several of them surely fit beside the engine."""
     if binary is None:
@@ -252,7 +257,7 @@ def _against(
     size = settings.target.path.stat().st_size
     on_cpu = settings.target.gpu_layers == 0
     keep = on_cpu and size * 8 < psutil.virtual_memory().available
-    return Against(binary, n_ctx, n_threads, keep)
+    return Against(binary, n_ctx, n_threads, keep, flash_attn)
 
 
 def _show(event: Progress, output: Output) -> None:

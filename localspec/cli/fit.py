@@ -116,6 +116,7 @@ def command(
     from localspec.cli.fit_answers import Question, answer_question, make_machine
     from localspec.cli.fit_checks import check_options, projector_bytes
     from localspec.cli.fit_report import document, show
+    from localspec.engine.bounds import FLASH_ATTENTION
     from localspec.errors import DoesNotFit, UsageError
     from localspec.memory.request import LoadOptions, check_shares
 
@@ -139,7 +140,7 @@ def command(
         draft_gpu_layers=parse_gpu_layers(draft_gpu_layers, "--draft-gpu-layers"),
         n_batch=batch,
         n_ubatch=ubatch,
-        flash_attn=flash_attn != "off",
+        flash_attn=FLASH_ATTENTION.get(flash_attn),
         experts_on_cpu=experts_on_cpu(all_=cpu_moe, layers=n_cpu_moe),
         tensor_split=parse_shares(tensor_split),
     )

@@ -68,7 +68,7 @@ def head_kv_bytes(header: Header, n_ctx: int, options: LoadOptions) -> int | Non
         architecture,
         n_ctx,
         kv_type=options.draft_kv_type,
-        flash_attn=options.flash_attn,
+        flash_attn=options.flash_attn is not False,
         with_nextn=architecture.n_nextn > 0,
     )
     # A file of next-token-prediction blocks has the target's other layers by number only.

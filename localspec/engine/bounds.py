@@ -8,7 +8,8 @@ from localspec.ggufmeta.ggml_types import BY_NAME, KV_TYPES
 
 LEAST_CTX = 256
 """llama.cpp rounds every context up to a multiple of this (llama-context.cpp)."""
-FLASH_ATTENTION = ("on", "off", "auto")
+FLASH_ATTENTION: dict[str, bool | None] = {"on": True, "off": False, "auto": None}
+"""What can be written, and what it is in a plan (`LoadOptions.flash_attn`)."""
 
 
 def check_settings(settings: EngineSettings) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from localspec.engine.bounds import FLASH_ATTENTION
 from localspec.engine.child import run_in_child
 from localspec.engine.inspection import inspect_library
 from localspec.engine.settings import EngineSettings
@@ -47,8 +48,8 @@ class Guarded:
 def settings_that_fit(
     settings: EngineSettings, machine: Machine, *, force: bool = False
 ) -> Guarded:
-    """`settings`, with the context and the GPU layers that fit where they were left to `auto`, and
-    the plan of what will be taken on each GPU.
+    """`settings`, with the context and the GPU layers that fit where they were left to `auto`,
+    without flash attention where that is faster, and with the plan of what will be taken.
 
     force: go on, with a notice, although it does not fit. Raises DoesNotFit, BadModelFile,
     UsageError.
@@ -66,7 +67,7 @@ def settings_that_fit(
         draft_gpu_layers=settings.draft.gpu_layers if settings.draft else None,
         n_batch=settings.n_batch,
         n_ubatch=settings.n_ubatch,
-        flash_attn=settings.flash_attn != "off",
+        flash_attn=FLASH_ATTENTION.get(settings.flash_attn),
         draft_max=settings.draft_max,
         experts_on_cpu=settings.target.experts_on_cpu,
         tensor_split=settings.target.tensor_split,
@@ -125,7 +126,10 @@ def learn_from_load(
 
 def _with_plan(settings: EngineSettings, plan: Plan) -> EngineSettings:
     planned = tuple((fit.device.name, fit.required) for fit in plan.gpus)
-    return replace(settings, planned=planned, planned_host=plan.host.required)
+    flash_attn = "off" if plan.loads[0].flash_attn is False else settings.flash_attn
+    return replace(
+        settings, planned=planned, planned_host=plan.host.required, flash_attn=flash_attn
+    )
 
 
 def _shrunk(

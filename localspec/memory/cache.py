@@ -37,7 +37,7 @@ def layer_kv_bytes(load: ModelLoad, layer: Layer) -> int:
     row = _row(kind, layer.n_head_kv * layer.head_k)
     if not load.architecture.is_mla:
         width = layer.n_head_kv * layer.head_v
-        if not load.flash_attn:
+        if load.flash_attn is False:
             # A transposed V cache has the width of the widest layer.
             width = max(
                 other.n_head_kv * other.head_v

@@ -99,7 +99,7 @@ def batch_of(load: ModelLoad) -> Batch:
         n_outputs=min(load.n_outputs, load.ubatch),
         cells=load.cells,
         cells_swa=load.cells_swa,
-        flash_attn=load.flash_attn,
+        flash_attn=load.flash_attn is not False,
         kv_type_k=load.kv_type,
         kv_type_v=load.kv_type,
         rollback_rows=load.rows_of_state // load.n_seq - 1,

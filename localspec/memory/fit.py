@@ -189,7 +189,7 @@ def _changes(
     target = loads[0]
     changes: list[tuple[str, str, tuple[ModelLoad, ...]]] = []
     changes += _smaller_kv(loads)
-    if not target.flash_attn:
+    if target.flash_attn is False:
         on = tuple(replace(load, flash_attn=True) for load in loads)
         changes.append(("--flash-attn on", "the same text, less to compute with", on))
     if target.ubatch > 128:
@@ -246,7 +246,7 @@ def _smaller_kv(
     """The caches of more than 8 bits made q8_0, target's and draft's each by its own option."""
     size = {load.role: _bytes_per_value(load.kv_type) for load in loads}
     wide = [load.role for load in loads if size[load.role] > _bytes_per_value("q8_0")]
-    if not wide or not loads[0].flash_attn:
+    if not wide or loads[0].flash_attn is False:
         return []
     options = {"target": "--kv-type", "draft": "--draft-kv-type"}
     change = " ".join(f"{options[role]} q8_0" for role in wide)

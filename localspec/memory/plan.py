@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from localspec.memory import flash_attention
 from localspec.memory.cache import kv_bytes, nextn_kv_bytes, recurrent_bytes
 from localspec.memory.compute import compute_bytes, nextn_compute_bytes, output_bytes
 from localspec.memory.devices import Device, Machine
@@ -105,8 +106,16 @@ class Plan:
 def estimate(loads: Sequence[ModelLoad], machine: Machine, projector: int = 0) -> Plan:
     """The plan by our own formulas, from headers alone.
 
-    projector: bytes of a multimodal projector's file that is loaded with the target.
+    projector: bytes of a multimodal projector's file that is loaded with the target. The plan's
+    loads tell what became of flash attention where it was left open.
     """
+    if flash_attention.is_open(loads):
+        without = flash_attention.decided(loads, on=False)
+        if flash_attention.is_slower(without, machine):
+            plan = estimate(without, machine, projector)
+            if plan.fits:
+                return plan
+        loads = flash_attention.decided(loads, on=True)
     placements, parts = [], []
     for load in loads:
         placement = place(load, [gpu.usable for gpu in machine.gpus])

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from localspec.errors import EngineError
+from localspec.memory import flash_attention
 from localspec.memory.cache import layer_kv_bytes
 from localspec.memory.compute import output_bytes
 from localspec.memory.devices import Machine
 from localspec.memory.placement import Placement
-from localspec.memory.plan import KINDS, Part, Plan, assemble
+from localspec.memory.plan import KINDS, Part, Plan, assemble, estimate
 from localspec.memory.request import ModelLoad
 from localspec.memory.weights import weights
 from localspec.units import MIB
@@ -91,7 +92,7 @@ def request_for(load: ModelLoad, ghost: Path) -> ProbeRequest:
         n_outputs=load.n_outputs,
         n_seq=load.n_seq,
         kv_type=load.kv_type,
-        flash_attn=load.flash_attn,
+        flash_attn=load.flash_attn is not False,
         gpu_layers=load.gpu_layers,
         rollback_rows=load.rows_of_state // load.n_seq - 1,
         tensor_split=load.tensor_split,
@@ -124,6 +125,8 @@ def probe(
 
     ghosts: the file to load for each of `loads`. Raises EngineError when llama.cpp refuses one.
     """
+    if flash_attention.is_open(loads):
+        loads = estimate(loads, machine).loads
     placements, parts = [], []
     requests = [request_for(load, ghost) for load, ghost in zip(loads, ghosts, strict=True)]
     for load, answer in zip(loads, run(requests), strict=True):

@@ -31,7 +31,8 @@ class ModelLoad:
     """Rows of logits one pass may ask for."""
     n_seq: int = 1
     kv_type: str = "f16"
-    flash_attn: bool = True
+    flash_attn: bool | None = True
+    """None leaves it to the plan, whose loads have it decided (`flash_attention.py`)."""
     gpu_layers: int | None = None
     """Layers on GPUs, the output matrix counted as one more; None is all of them."""
     experts_on_cpu: int = 0
@@ -88,7 +89,8 @@ class LoadOptions:
     draft_gpu_layers: int | None = None
     n_batch: int = 2048
     n_ubatch: int = 512
-    flash_attn: bool = True
+    flash_attn: bool | None = True
+    """None is `auto`."""
     draft_max: int = 16
     n_seq: int = 1
     experts_on_cpu: int = 0
@@ -107,7 +109,7 @@ def make_loads(target: Header, draft: Header | None, options: LoadOptions) -> tu
             raise UsageError(
                 f"{kv_type!r} is not a type of KV cache", hint=f"one of {', '.join(KV_TYPES)}"
             )
-        if BY_NAME[kv_type].block > 1 and not options.flash_attn:
+        if BY_NAME[kv_type].block > 1 and options.flash_attn is False:
             raise UsageError(
                 f"a {kv_type} cache needs flash attention", hint="--flash-attn on, or --kv-type f16"
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from localspec.engine.bounds import FLASH_ATTENTION
 from localspec.engine.settings import EngineSettings
 from localspec.errors import BadModelFile, UsageError
 from localspec.ggufmeta.header import read_header
-from localspec.memory.devices import Machine, imagined_machine
+from localspec.llama.advice import installed_backends
+from localspec.memory.devices import Device, Machine, imagined_machine
 from localspec.memory.plan import estimate
 from localspec.memory.request import LoadOptions, make_loads
 
@@ -30,13 +32,13 @@ def required_memory(settings: EngineSettings) -> int:
                 draft_kv_type=settings.draft.kv_type if settings.draft else "f16",
                 n_batch=settings.n_batch,
                 n_ubatch=settings.n_ubatch,
-                flash_attn=settings.flash_attn != "off",
+                flash_attn=FLASH_ATTENTION.get(settings.flash_attn),
                 draft_max=settings.draft_max,
             ),
         )
     except (BadModelFile, UsageError):
         return 0
-    return estimate(loads, imagined_machine(unified=_BOUNDLESS)).required
+    return estimate(loads, _boundless()).required
 
 
 def memory_budget(machine: Machine) -> int:
@@ -45,3 +47,10 @@ def memory_budget(machine: Machine) -> int:
     if machine.gpus:
         return sum(gpu.usable for gpu in machine.gpus)
     return machine.host.usable
+
+
+def _boundless() -> Machine:
+    """With everything on the GPU where the build has one, else on the host."""
+    if installed_backends():
+        return imagined_machine(unified=_BOUNDLESS)
+    return Machine((), Device("CPU", _BOUNDLESS, _BOUNDLESS), imagined=True)

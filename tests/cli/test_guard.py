@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,8 +48,21 @@ def required(path: Path, n_ctx: int) -> int:
 
 
 def test_what_fits_is_left_alone(long_model: Path) -> None:
-    settings = EngineSettings(ModelSettings(long_model), "m")
+    settings = EngineSettings(ModelSettings(long_model), "m", flash_attn="on")
     assert guard(settings, host(1024 * MIB)) == (settings, "")
+
+
+def test_flash_attention_is_off_where_the_processor_is_faster_without(
+    long_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    asked = EngineSettings(ModelSettings(long_model), "m")
+    assert guard(asked, host(1024 * MIB))[0].flash_attn == "off"
+    assert guard(asked, imagined_machine(vram=[4096 * MIB]))[0].flash_attn == "auto"
+    assert guard(replace(asked, flash_attn="on"), host(1024 * MIB))[0].flash_attn == "on"
+    # Memory goes before speed.
+    tight, told = guard(asked, host(required(long_model, 8192)))
+    assert (tight.flash_attn, tight.n_ctx, told) == ("auto", 0, "")
 
 
 def test_an_automatic_context_shrinks_to_what_fits(long_model: Path) -> None:

@@ -21,6 +21,7 @@ HELP = """\
 -c,    --ctx-size N                     size of the context
 -m,    --model FNAME                    model file
 -t,    --threads N                      threads
+-fa,   --flash-attn [on|off|auto]       flash attention
 --offline                               no network
 --spec-draft-model, -md, --model-draft FNAME
                                         draft model

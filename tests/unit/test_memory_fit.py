@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from localspec.errors import EngineError, UsageError
 from localspec.ggufmeta.header import Header, read_header
 from localspec.memory import devices
 from localspec.memory.cards import CARDS, find_card, metal_budget
-from localspec.memory.devices import CUDA_CONTEXT, imagined_machine, this_machine
+from localspec.memory.devices import CUDA_CONTEXT, Device, Machine, imagined_machine, this_machine
 from localspec.memory.fit import SmallerFile, answer, estimator
 from localspec.memory.placement import place
-from localspec.memory.plan import estimate
+from localspec.memory.plan import Plan, estimate
 from localspec.memory.probe import ProbeLog, ProbeRequest, parse_log, probe
 from localspec.memory.request import LoadOptions, ModelLoad, make_loads
 from localspec.units import GIB, MIB
@@ -51,6 +52,46 @@ def test_draft_is_counted_with_the_context_of_the_target(headers: dict[str, Head
     assert parts["draft", "weights"] > 300 * MIB
     assert not plan.fits
     assert plan.shortfall > 0
+
+
+def no_card(free: int) -> Machine:
+    return Machine((), Device("CPU", free, free), imagined=True)
+
+
+def flash(plan: Plan) -> set[bool | None]:
+    return {load.flash_attn for load in plan.loads}
+
+
+def test_flash_attention_left_open_is_off_where_the_processor_is_faster_without(
+    headers: dict[str, Header], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    loads = pair(headers, flash_attn=None)
+    card = imagined_machine(vram=[48 * GIB])
+    assert flash(estimate(loads, no_card(64 * GIB))) == {False}
+    assert flash(estimate(loads, card)) == {True}
+    host_only = pair(headers, flash_attn=None, gpu_layers=0, draft_gpu_layers=0)
+    assert flash(estimate(host_only, card)) == {False}
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    assert flash(estimate(loads, no_card(64 * GIB))) == {True}
+
+
+def test_flash_attention_stays_where_it_is_needed(
+    headers: dict[str, Header], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    quantised = pair(headers, flash_attn=None, draft_kv_type="q8_0")
+    assert flash(estimate(quantised, no_card(64 * GIB))) == {True}
+    # 64 heads, 512 tokens, 32768 cells of four bytes: 4 GiB of scores.
+    long = pair(headers, flash_attn=None, n_ctx=32768)
+    assert flash(estimate(long, no_card(256 * GIB))) == {True}
+    with_it = estimate(pair(headers, flash_attn=True), no_card(64 * GIB)).required
+    without = estimate(pair(headers, flash_attn=False), no_card(64 * GIB)).required
+    open_ = pair(headers, flash_attn=None)
+    assert with_it < without
+    assert flash(estimate(open_, no_card(without))) == {False}
+    assert flash(estimate(open_, no_card(without - 1))) == {True}
+    assert estimate(open_, no_card(with_it)).fits
 
 
 def test_context_is_the_models_own_up_to_8192(headers: dict[str, Header]) -> None:

@@ -278,6 +278,7 @@ def _loads(target: Header, draft: Header | None, choice: FitChoice) -> tuple[Mod
         gpu_layers=choice.gpu_layers,
         draft_gpu_layers=choice.draft_gpu_layers,
         n_ubatch=choice.n_ubatch,
+        flash_attn=None,
         draft_max=choice.draft_max or _DEFAULT_DRAFT_MAX,
     )
     return make_loads(target, draft if choice.use_draft else None, options)

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,8 @@ def test_arguments_name_the_same_files_and_leave_out_what_the_build_lacks() -> N
         "2048",
         "--threads",
         "3",
+        "--flash-attn",
+        "auto",
         "--offline",
         "--spec-type",
         "draft-simple",
@@ -260,10 +263,13 @@ async def test_a_refusal_is_told_in_the_servers_words(stub: Stub) -> None:
 async def test_a_session_puts_servers_into_the_same_table(stub: Stub, tmp_path: Path) -> None:
     session = BenchSession(
         FakeEngine({"none": 8.0, "auto": 20.0}, tokens=21),
-        settings(str(write_tiny(tmp_path / "tiny.gguf", "llama")), draft=None),
+        # What the engine made of `auto`; the server makes up its own mind.
+        replace(
+            settings(str(write_tiny(tmp_path / "tiny.gguf", "llama"))), flash_attn="off", draft=None
+        ),
         Plan((Workload("w", "w", 1, (BenchPrompt("p", "w", ("hi",)),)),), max_tokens=21, repeats=1),
         choose_methods(["auto"], has_draft=False),
-        against=Against(stub.binary, 64, 1, keep=True),
+        against=Against(stub.binary, 64, 1, keep=True, flash_attn="auto"),
     )
     outcome = await session.run()
     assert outcome.finished
@@ -276,6 +282,8 @@ async def test_a_session_puts_servers_into_the_same_table(stub: Stub, tmp_path: 
         "server:ngram-cache",
         BEST,
     )
+    for arguments in stub.starts():
+        assert arguments[arguments.index("--flash-attn") + 1] == "auto"
     best = outcome.comparison.of(BEST)
     assert best is not None
     # The stub decodes 10 tokens a second.
