@@ -105,8 +105,9 @@ def read_prompts(path: Path) -> Workload:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"cannot read the prompts in {path}: {error}",
+            f"cannot read the prompts in {path}: {reason}",
             hint="a UTF-8 file, one prompt on each line or JSON lines",
             path=str(path),
         ) from error
